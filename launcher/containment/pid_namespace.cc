@@ -54,10 +54,11 @@ NamespaceRefusal explain(const Progress& progress, bool has_user_namespace) {
   if (progress.failed == Step::create && (progress.error_number == ENOSPC || progress.error_number == EUSERS))
     return of_limits();
   if (progress.failed == Step::create && setting("kernel.unprivileged_userns_clone") == "0")
-    return {"the system allows them to root alone (kernel.unprivileged_userns_clone = 0)",
-            "allow them to everybody, as root: sysctl -w kernel.unprivileged_userns_clone=1"};
+    return {"only root may make one (kernel.unprivileged_userns_clone = 0)",
+            "let every user make one, as root: sysctl -w kernel.unprivileged_userns_clone=1"};
   if (progress.failed == Step::create)
-    return {"the kernel, or the container that this is, refuses it" + system_says, kWithoutPrivileges};
+    return {"the kernel, or the container that hookline runs in, refuses it" + system_says,
+            kWithoutPrivileges};
   if (has_user_namespace && setting("kernel.apparmor_restrict_unprivileged_userns") == "1")
     return {"AppArmor restricts user namespaces (kernel.apparmor_restrict_unprivileged_userns = 1)",
             "give hookline an AppArmor profile with the rule \"userns,\", or lift the restriction, as root: "
@@ -70,7 +71,7 @@ NamespaceRefusal explain(const Progress& progress, bool has_user_namespace) {
             "run hookline where / is a mount point"};
   return {
       "the kernel mounts no /proc for it" + system_says +
-          ": parts of the present one are hidden, as containers do",
+          ": parts of the present one are hidden, as they are in containers",
       "start the container with an open /proc (docker run --security-opt systempaths=unconfined, podman run "
       "--security-opt unmask=ALL)"};
 }

@@ -76,8 +76,9 @@ void end_left_behind(const fs::path& group) {
                        kill = open_in(group, "cgroup.kill", O_WRONLY);
   if (!lock.is_open() || !kill.is_open() || !is_populated(events)) return;
   if (write(kill.get(), "1", 1) != 1) return;
-  log::warning("killed what a launch has left behind whose own processes were all killed: control group " +
-               group.string());
+  log::warning(
+      "killed the processes left behind by a launch whose own processes were all killed: control group " +
+      group.string());
   constexpr int kMostLooks = 500;
   for (int i = 0; i < kMostLooks && is_populated(events); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

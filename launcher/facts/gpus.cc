@@ -52,7 +52,7 @@ class Nvml {
   Facts describe(unsigned index) const {
     Device device = nullptr;
     if (call<int (*)(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2", index, &device) != 0)
-      return {{"name", "can't be asked"}};
+      return {{"name", "can't be queried"}};
     char name[96] = "unknown";
     call<int (*)(Device, char*, unsigned)>("nvmlDeviceGetName", device, name, sizeof name);
     struct {

@@ -16,7 +16,8 @@ bool mentions_a_launcher(const std::string& text) {
   return false;
 }
 
-/// A key at the start of a line tells YAML whose comments mention a launcher from a script that starts none.
+/// Does a line start with one of Accelerate's keys? Then the text is YAML, even if its comments mention a
+/// launcher.
 bool looks_like_accelerates_yaml(const std::string& text) {
   for (const char* key : {"distributed_type:", "compute_environment:", "num_processes:"})
     if (text.starts_with(key) || text.find(std::string("\n") + key) != text.npos) return true;

@@ -69,7 +69,7 @@ Telling run_to_its_end(const ChildSpec& child, Signals& signals) {
     if (left.count() <= 0) return {"it has not answered within " + seconds_text(kPatience)};
     const auto signal = signals.wait(left, running.descriptors());
     // SIGTERM and SIGHUP may arrive again after they have ended the run: they do not cut this short.
-    if (signal == SIGINT || signal == SIGQUIT) return {signal_name(*signal) + " came while it was asked"};
+    if (signal == SIGINT || signal == SIGQUIT) return {signal_name(*signal) + " arrived before it answered"};
   }
 }
 

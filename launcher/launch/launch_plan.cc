@@ -68,8 +68,8 @@ std::string plan_text(const RunConfig& config, const Program& program) {
                   config.rendezvous.main_address,
                   run_id_of(config, program, place.ranks),
                   /*launch_id=*/""};
-    text +=
-        "as node " + std::to_string(node) + " of " + std::to_string(nodes) + ", if each has as many ranks\n";
+    text += "as node " + std::to_string(node) + " of " + std::to_string(nodes) +
+            ", if each has as many ranks as this one\n";
   }
   text += "\ncommand\n ";
   text += " " + printable(shown_shell_line(program.argv()));

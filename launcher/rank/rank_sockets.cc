@@ -43,7 +43,7 @@ StatusSockets make_status_sockets() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::system_error(errno, std::generic_category(),
-                            "can't make the sockets on which ranks tell how far they are");
+                            "can't make the sockets on which ranks report their progress");
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 

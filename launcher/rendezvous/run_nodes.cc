@@ -350,7 +350,7 @@ class NodeRun {
     const std::vector<Successor>& successors = handover_->from.successors;
     std::size_t& next = handover_->next;
     if (next > 0)
-      log::warning((meeting_.serves ? "this node can't take its place: "
+      log::warning((meeting_.serves ? "this node can't take over: "
                                     : successors[next - 1].host + " can't be reached: ") +
                    how);
     if (next == successors.size())
@@ -470,7 +470,7 @@ class NodeRun {
   }
 
   void hear(const Rejoin&) {
-    want_stop("the others have not heard of this node for too long");
+    want_stop("the others have not heard from this node for too long");
     due_ = false;
     // Its old ranks must have ended before it gets a new seat.
     if (running_) {

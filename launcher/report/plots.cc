@@ -30,7 +30,7 @@ class Profile {
   Profile() {
     std::string name = (fs::temp_directory_path() / "hookline-plots-XXXXXX").string();
     if (!mkdtemp(name.data()))
-      throw Error("there can't be a folder in '" + fs::temp_directory_path().string() + "'");
+      throw Error("can't make a temporary folder in '" + fs::temp_directory_path().string() + "'");
     path = name;
   }
   ~Profile() {

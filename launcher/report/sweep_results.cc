@@ -229,9 +229,9 @@ SweepResults read_sweep_results(const std::vector<fs::path>& folders) {
       continue;
     }
     if (compared_by(one.facts) != compared_by(all.facts))
-      throw Error("'" + folders[0].string() + "' goes by " + compared_by(all.facts) + ", and '" +
+      throw Error("'" + folders[0].string() + "' compares trials by " + compared_by(all.facts) + ", and '" +
                   folders[i].string() + "' by " + compared_by(one.facts) +
-                  ": a page is of sweeps that go by the same");
+                  ": a page needs sweeps with the same metric, goal and metric_value");
     add(all, std::move(one));
   }
   sort_rows(all.rows, all.facts.goal == "min");

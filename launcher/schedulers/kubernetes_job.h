@@ -28,8 +28,7 @@ std::string kubernetes_manifest(const std::string& template_text, const Kubernet
 bool is_kubernetes_name(std::string_view name);
 /// What such a name must be, after "it must ".
 inline constexpr const char* kKubernetesNameRule =
-    "begin with a lower-case letter, end with a letter or a digit, and have at most 52 characters, "
-    "lower-case "
+    "begin with a lower-case letter, end with a letter or a digit, and consist of at most 52 lower-case "
     "letters, digits and '-'";
 
 }  // namespace hookline

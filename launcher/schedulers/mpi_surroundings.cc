@@ -1,5 +1,6 @@
-// What MPI launchers tell each process. None of them names the host of rank 0. It is the first host of the
-// batch system's job, unless all processes are on this host.
+// What MPI launchers tell each process. None of them names the host of rank 0. Unless all processes are
+// on this host, it is that of Open MPI's mpirun, or the first host of the batch system's job (the second
+// under jsrun) or of Hydra's host file.
 #include <algorithm>
 
 #include "base/lines.h"

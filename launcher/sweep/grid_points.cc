@@ -125,7 +125,7 @@ class GridPoints {
       Assignments first;
       for (const Dimension& each : exclusions_[i])
         if (!each.values.empty()) first[each.key] = each.values.front();
-      remarks_.push_back("an exclusion meets no combination: " + label_of(first, {}));
+      remarks_.push_back("an exclusion matches no combination: " + label_of(first, {}));
     }
   }
 

@@ -54,7 +54,7 @@ struct SweepPlan {
   bool repeats_baseline =
       false;  // it runs again after the first other trial, since it would run only in the first trial
   std::vector<std::string>
-      remarks;  // for people: exclusions that met no grid point, searches that found too few
+      remarks;  // for people: exclusions that matched no grid point, searches that found too few
 };
 
 /// Plans all trials: for each seed, all grid points once, then all grid points again for each repeat, so that

@@ -79,7 +79,7 @@ std::optional<nlohmann::json> read_metrics_line(const std::string& line) {
 std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file, bool goes_on) {
   if (goes_on)
     return "'" + file.string() + "' is larger than " + binary_bytes_text(kMostMetricsBytes) +
-           ": what it logs behind that is lost";
+           ": what it logs beyond that is lost";
   const std::string skipped = lines.skipped_text(file);
   const bool is_one = lines.skipped().count == 1;
   return skipped.empty() ? "" : skipped + (is_one ? ": what it logs is lost" : ": what they log is lost");

@@ -18,15 +18,15 @@ namespace hookline {
 
 /// Longer lines are skipped.
 inline constexpr std::size_t kLongestMetricsLine = 1 << 20;
-/// What is behind so many bytes of a file is left out.
+/// Only so many bytes of a file are read; what follows them is left out.
 inline constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{1} << 30;
 
 /// A line as JSON, in which NaN and infinities, however they are written, are null; nothing if it is no
 /// object.
 std::optional<nlohmann::json> read_metrics_line(const std::string& line);
 
-/// "line 3 of 'FILE' is longer than 1 MiB: what it logs is lost"; empty if no line was skipped. Of a file
-/// that `goes_on` behind kMostMetricsBytes it says that.
+/// "line 3 of 'FILE' is longer than 1 MiB: what it logs is lost"; empty if no line was skipped. If the
+/// file `goes_on` beyond kMostMetricsBytes, the text says so instead.
 std::string loss_text(const BoundedLines& lines, const std::filesystem::path& file, bool goes_on);
 
 /// Why a file that is there can't be read, naming it or the folder that keeps it from being reached; empty if
@@ -90,7 +90,7 @@ class MetricsFile {
   std::filesystem::path file_;
   std::string metric_;
   std::uintmax_t read_ = 0;
-  bool goes_on_ = false;  // behind kMostMetricsBytes
+  bool goes_on_ = false;  // beyond kMostMetricsBytes
   std::string unread_;    // why it could not be read the last time; empty if it could, or is not there
   BoundedLines lines_of_file_{kLongestMetricsLine};
   RepeatedSteps repeated_;

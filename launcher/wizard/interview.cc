@@ -16,7 +16,7 @@
 namespace hookline {
 namespace {
 
-constexpr std::size_t kOptionsAskedFirst = 2;  // options of a hook; the others are asked for its whole table
+constexpr std::size_t kOptionsAskedFirst = 2;  // options of a hook; the others are asked with its table
 
 const std::string kOptions = std::string(kHookOptionTable) + ".";
 
@@ -111,7 +111,7 @@ std::string Interview::scheduler_of(const Answers& answers) {
   return "";
 }
 
-/// What was detected, and the chosen scheduler, which will say what is then not asked of the nodes.
+/// What was detected, and the chosen scheduler, whose job will answer the questions about nodes.
 Detected Interview::here_with(const Answers& answers) const {
   Detected here = here_;
   if (const std::string scheduler = scheduler_of(answers); !scheduler.empty()) here.scheduler = scheduler;

@@ -52,7 +52,8 @@ std::string RankConnections::listen_here() {
   tcp_.reset();
   is_paused_ = false;
   here_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!here_.is_open() || !listen_anywhere(here_.get(), kMostWaiting)) fail("a socket for the ranks' store");
+  if (!here_.is_open() || !listen_anywhere(here_.get(), kMostWaiting))
+    fail("can't open a socket for the ranks' store");
   watch(here_.get(), kHere, true, false, true);
   return name_of_socket(here_.get());
 }
@@ -81,7 +82,7 @@ int RankConnections::listen_at(const std::string& address,
   Address bound;
   if (!is_bound || ::listen(tcp_.get(), kMostWaiting) != 0 ||
       ::getsockname(tcp_.get(), bound.get(), &bound.size) != 0)
-    fail("a port for the ranks' store");
+    fail("can't open a port for the ranks' store");
   watch(tcp_.get(), kTcp, !is_paused_, false, true);
   return ntohs(bound.bytes.ss_family == AF_INET6
                    ? reinterpret_cast<const sockaddr_in6&>(bound.bytes).sin6_port

@@ -1,4 +1,4 @@
-// Takes a text of the relays' apart from its beginning.
+// Takes apart a text of the relays', from the beginning on.
 #pragma once
 
 #include <charconv>

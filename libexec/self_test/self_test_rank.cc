@@ -231,7 +231,7 @@ class SelfTest {
     report_.add({each.name(), Verdict::ok,
                  bytes_text(time.bytes_sent) + " a step in " +
                      duration_text(std::chrono::duration<double>(time.seconds)) +
-                     (time.is_mean ? "" : "; it gives something else than the mean, alike on all ranks"),
+                     (time.is_mean ? "" : "; it gives something other than the mean, alike on all ranks"),
                  ""});
     report_.add(time);
   }

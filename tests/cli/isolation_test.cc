@@ -479,7 +479,7 @@ TEST_F(LeftControlGroup, IsKilledByTheNextLaunch) {
   const ProcessResult next = run_process("/bin/sh", options_in_group({"launch", "true"}));
   EXPECT_EQ(next.exit_code, 0);
   EXPECT_THAT(next.err,
-              HasSubstr("hookline: warning: killed what a launch has left behind whose own processes "
+              HasSubstr("hookline: warning: killed the processes left behind by a launch whose own processes "
                         "were all killed: control group " +
                         group.string() + "\n"));
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";

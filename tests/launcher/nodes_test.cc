@@ -194,7 +194,7 @@ TEST_F(Nodes, TakeBackANodeThatWasLost) {
   EXPECT_THAT(
       nodes[1]->err(),
       HasSubstr(
-          "warning: stopping this node's ranks: the others have not heard of this node for too long\n"));
+          "warning: stopping this node's ranks: the others have not heard from this node for too long\n"));
 }
 
 TEST_F(Nodes, EndForLaterIfPreemptedBeforeEnoughHaveJoined) {

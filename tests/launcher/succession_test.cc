@@ -123,8 +123,7 @@ TEST_F(Successors, ThatCannotTakeThePlaceLeaveItToTheNext) {
   ASSERT_TRUE(other->wait_for("listening")) << other->err();
   nodes[0]->signal(SIGKILL);
   const auto [second, third] = end_of_second_attempt(nodes);
-  EXPECT_THAT(second.err,
-              HasSubstr("hookline: warning: this node can't take its place: the port 29500 is taken"));
+  EXPECT_THAT(second.err, HasSubstr("hookline: warning: this node can't take over: the port 29500 is taken"));
   EXPECT_THAT(third.err, AllOf(HasSubstr(" can't be reached: "),
                                HasSubstr("hookline: warning: this node takes the place of "),
                                HasSubstr(", at " + Hosts::address(2) + ":29500\n")));

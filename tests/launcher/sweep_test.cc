@@ -269,7 +269,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
             HasSubstr("none.toml'\n  3 | config = \"none.toml\"\n    |          ^~~~~~~~~~~ a relative "
                       "path begins in the folder of the sweep file\n")));
   EXPECT_EQ(report("[sweep]\nprogram = [\"train\", \"{widht}\"]\n[grid]\nargs.width = [1, 2]\n"),
-            "s.toml:2:21: error: nothing gives args.widht, which {widht} stands for, a value\n"
+            "s.toml:2:21: error: {widht} stands for args.widht, and nothing gives that a value\n"
             "  2 | program = [\"train\", \"{widht}\"]\n"
             "    |                     ^~~~~~~~~ did you mean {width}?\n");
   EXPECT_THAT(
@@ -488,7 +488,7 @@ TEST(SweepPlan, ComparesExclusionsAsNumbersAndNamesUnusedOnes) {
                        "[exclude.one]\nargs.a = [1.0, 0.5]\n[exclude.two]\nargs.a = 7\nargs.b = 1\n"),
               as_it_is);
   EXPECT_THAT(order_of(plan), ElementsAre("a=0 #0", "a=1.5 #0", "a=2 #0"));
-  EXPECT_THAT(plan.remarks, ElementsAre("an exclusion meets no combination: a=7 b=1"));
+  EXPECT_THAT(plan.remarks, ElementsAre("an exclusion matches no combination: a=7 b=1"));
 }
 
 TEST(SweepPlan, ChecksLateDrawsBeforeCallingAnExclusionUnused) {
@@ -580,7 +580,7 @@ TEST(Metrics, AreReadInBoundedPieces) {
   EXPECT_THAT(metrics.points(), SizeIs(1));
   metrics.finish();
   EXPECT_THAT(metrics.points(), SizeIs(1));
-  EXPECT_EQ(metrics.loss(), "'" + file.string() + "' is larger than 1 GiB: what it logs behind that is lost");
+  EXPECT_EQ(metrics.loss(), "'" + file.string() + "' is larger than 1 GiB: what it logs beyond that is lost");
 }
 
 TEST(Metrics, SkipADeeplyNestedLine) {

@@ -45,7 +45,7 @@ inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 bool is_there(const std::filesystem::path& file);
 
 /// Throws DamagedDatabase if the log of a former version's sweep, which was killed, is damaged: SQLite would
-/// drop what is behind the damage.
+/// drop what follows the damage.
 void expect_sound_log(const std::filesystem::path& file);
 
 /// Throws DamagedDatabase if the database has no trials, though its folder has.

@@ -16,9 +16,8 @@ struct LogFrame {
 };
 
 struct LogFrames {
-  std::string damage;  // what is damaged, for people; empty if nothing is
-  std::vector<LogFrame>
-      frames;  // those of the log's present use, in the order of writing, also behind damage
+  std::string damage;            // what is damaged, for people; empty if nothing is
+  std::vector<LogFrame> frames;  // those of the log's present use, in the order of writing, also after damage
 };
 
 /// The frames in `log`, the bytes of the whole file, which the result refers to. One that was cut short, as

@@ -71,7 +71,7 @@ void SettingsTable::expect_config(const TomlNode& node) {
 void SettingsTable::expect_possible_in_an_array(const std::string& name, const TomlNode& node) {
   const SweepSettings& now = settings_;
   const auto refuse = [&](const char* needs, const char* instead) {
-    error(node.place, "an array job can't keep '" + name + "': " + needs, instead);
+    error(node.place, "an array job can't apply '" + name + "': " + needs, instead);
   };
   if (name == "early_stopping" && now.stops_early())
     refuse("its trials do not see each other", "write \"none\", or run the sweep without --scheduler");
@@ -128,7 +128,7 @@ void SettingsTable::expect_known_placeholders(const std::set<std::string>& given
     for (const std::string& name : text ? placeholders_of(*text) : std::vector<std::string>()) {
       if (given.contains(std::string(kArgumentPrefix) + name)) continue;
       const auto near = nearest(name, names);
-      error(word.place, "nothing gives args." + name + ", which {" + name + "} stands for, a value",
+      error(word.place, "{" + name + "} stands for args." + name + ", and nothing gives that a value",
             near ? "did you mean {" + *near + "}?"
                  : "name its values in [grid], args." + name + " = [1, 2], or write {{" + name +
                        "} for the text itself");

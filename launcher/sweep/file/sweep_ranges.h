@@ -20,8 +20,8 @@ struct SweepRange {
 /// Takes what is wrong, where in the file, and what to do.
 using TellProblem = std::function<void(Span at, const std::string& message, const std::string& note)>;
 
-/// The range that `node`, what `key` is given, stands for; one `to_draw` from has neither step nor count.
-/// None, after `tell`, if there is something wrong with it.
+/// The range in `node`, the value of `key`. With `to_draw`, a random search draws from it: it then has
+/// neither step nor count. None, after `tell`, if there is something wrong with it.
 std::optional<SweepRange> read_range(const std::string& key, const TomlNode& node, bool to_draw,
                                      const TellProblem& tell);
 

@@ -28,7 +28,7 @@ struct SweepSettings {
   std::optional<std::int64_t> budget_trials;
   std::optional<double> budget;
   std::string invalid = "skip";                  // "skip" or "refuse" grid points that can't run
-  std::string failed = "continue";               // "continue" or "stop" behind a trial that failed
+  std::string failed = "continue";               // "continue" or "stop" after a trial that failed
   std::optional<std::int64_t> max_parallel = 1;  // none: as many as the machine has cores or GPUs for
   std::string early_stopping = "none";           // "none", "median" or "halving"
   std::int64_t early_stopping_from = 10;         // the first step at which a trial may be ended

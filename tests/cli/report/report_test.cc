@@ -121,7 +121,7 @@ TEST(Series, TakeLittleMemoryForAnEndlessLine) {
   EXPECT_EQ(read_series(file, 100, loss).at("loss").size(), 1u);
   getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100'000) << "KiB";
-  EXPECT_EQ(loss, "'" + file.string() + "' is larger than 1 GiB: what it logs behind that is lost");
+  EXPECT_EQ(loss, "'" + file.string() + "' is larger than 1 GiB: what it logs beyond that is lost");
 }
 
 /// Attempt 1 resumes from step 2, attempt 2 restarts from the beginning.
@@ -369,9 +369,8 @@ TEST(SweepReport, SaysWhatIsWrong) {
       HasSubstr("a page of several sweeps has no folder of its own: name its file with --output FILE"));
   keep_trials(sandbox.folder.path() / "two", 1, /*has_baseline=*/false, "max");
   EXPECT_EQ(error({"one", "two", "--output", "both.html"}, 2),
-            "hookline: error: 'one' goes by the last 'loss' (min), and 'two' by the last 'loss' (max): a "
-            "page is of "
-            "sweeps that go by the same");
+            "hookline: error: 'one' compares trials by the last 'loss' (min), and 'two' by the last 'loss' "
+            "(max): a page needs sweeps with the same metric, goal and metric_value");
   EXPECT_EQ(error({"one", "./one/", "--output", "both.html"}, 2), "hookline: error: './one/' is given twice");
   EXPECT_THAT(error({"one", "--format", "png"}, 2),
               HasSubstr("--format applies to the pictures: say where they go with --plots DIR"));

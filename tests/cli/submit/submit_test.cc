@@ -47,8 +47,9 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
       "#SBATCH --time=02:00:00\n"
       "# The launchers' token, by which they know each other; srun hands it to them.\n"
       "export HOOKLINE_TOKEN=\"${HOOKLINE_TOKEN:-$(od -An -N32 -tx1 /dev/urandom | tr -d ' \\n')}\"\n"
-      "# srun does not take the number of CPUs from the job by itself. What the job's script has, the "
-      "launchers get.\n"
+      "# srun does not take the number of CPUs from the job by itself. With --export=ALL, the launchers "
+      "get the\n"
+      "# variables of the job's script.\n"
       "srun --export=ALL --ntasks-per-node=1 "
       "${SLURM_CPUS_PER_TASK:+--cpus-per-task=\"$SLURM_CPUS_PER_TASK\"} " HOOKLINE_BINARY
       " launch --config run.toml --set ddp.comm_hook=fp16 --set training.resume=auto ./train --name 'a b'\n"
@@ -203,11 +204,10 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
                  "run.toml ./train");
   expect_refused({"--scheduler", "kubernetes", "--print", "./train"},
                  "--image is missing: the container that holds hookline and the program");
-  expect_refused(
-      {"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "My_Job", "./train"},
-      "'My_Job' is no name for Kubernetes: it must begin with a lower-case letter, end with a "
-      "letter or a digit, and have at most 52 characters, lower-case letters, digits and '-': name "
-      "the job with --name");
+  expect_refused({"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "My_Job", "./train"},
+                 "'My_Job' is no name for Kubernetes: it must begin with a lower-case letter, end with a "
+                 "letter or a digit, and consist of at most 52 lower-case letters, digits and '-': name "
+                 "the job with --name");
   expect_refused({"--scheduler", "kubernetes", "--image", "i", "./train"},
                  "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
   expect_refused({"--scheduler", "slurm", "--image", "i", "./train"}, "--image is for kubernetes");

@@ -480,14 +480,14 @@ TEST_F(SweepJob, RefusesSettingsThatAJobArrayCannotHonor) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(
       result.err,
-      "s.toml:4:18: error: an array job can't keep 'early_stopping': its trials do not see each other\n"
+      "s.toml:4:18: error: an array job can't apply 'early_stopping': its trials do not see each other\n"
       "  4 | early_stopping = \"median\"\n"
       "    |                  ^~~~~~~~ write \"none\", or run the sweep without --scheduler\n"
-      "s.toml:5:18: error: an array job can't keep 'budget_seconds': Slurm begins trials without asking "
-      "how long others have run\n"
+      "s.toml:5:18: error: an array job can't apply 'budget_seconds': Slurm begins trials without "
+      "asking how long others have run\n"
       "  5 | budget_seconds = 60\n"
       "    |                  ^~ use budget_trials, or run the sweep without --scheduler\n"
-      "s.toml:6:10: error: an array job can't keep 'failed': Slurm begins trials though others have "
+      "s.toml:6:10: error: an array job can't apply 'failed': Slurm begins trials though others have "
       "failed\n"
       "  6 | failed = \"stop\"\n"
       "    |          ^~~~~~ write \"continue\", or run the sweep without --scheduler\n");

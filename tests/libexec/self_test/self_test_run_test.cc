@@ -178,7 +178,7 @@ TEST(SelfTest, TestsAPluginsHookButNotAPrograms) {
   ProcessResult result = run(folder, {"--config", "clip.toml"});
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
   EXPECT_THAT(result.out, AllOf(HasSubstr("ok       clip_allreduce "),
-                                HasSubstr("; it gives something else than the mean, alike on all ranks\n")));
+                                HasSubstr("; it gives something other than the mean, alike on all ranks\n")));
   result = run(folder, {"--set", "ddp.comm_hook=program:mine"});
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
   EXPECT_THAT(result.err, HasSubstr("comm_hook 'program:mine' is the program's own, and is not tried"));

@@ -30,13 +30,14 @@ std::vector<Link> of_kind(const std::vector<Link>& links, bool same_node) {
 
 }  // namespace
 
-std::string obstacle_of_open_files(std::int64_t open, std::int64_t limit, int ranks) {
+void expect_enough_files(std::int64_t open, std::int64_t limit, int ranks) {
   // With two ranks, each opens 31 files besides those already open. Each further rank adds a socket in each
   // of a hook's groups, of which there are at most three.
   const std::int64_t needed = open + 25 + 3 * static_cast<std::int64_t>(ranks);
-  if (limit >= needed) return "";
-  return "Too many open files would be needed: a rank may have " + std::to_string(limit) + ", and " +
-         std::to_string(ranks) + " ranks take about " + std::to_string(needed) + " in each";
+  if (limit < needed)
+    throw TooFewFiles("too many open files would be needed: a rank may have " + std::to_string(limit) +
+                      ", and " + std::to_string(ranks) + " ranks take about " + std::to_string(needed) +
+                      " in each");
 }
 
 Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks) {
@@ -145,8 +146,10 @@ std::string advice_for(const std::string& error) {
   return "";
 }
 
-std::string advice_for(const RunFailed& failure) {
-  switch (failure.cause()) {
+std::string advice_for(const std::exception& failure, const std::string& what) {
+  if (dynamic_cast<const TooFewFiles*>(&failure)) return kMoreFiles;
+  const auto* const of_run = dynamic_cast<const RunFailed*>(&failure);
+  switch (of_run ? of_run->cause() : RunFailed::Cause::error) {
     case RunFailed::Cause::rank_left:
       return "see that rank's logs: it ended first";
     case RunFailed::Cause::rank_silent:
@@ -154,7 +157,7 @@ std::string advice_for(const RunFailed& failure) {
     case RunFailed::Cause::error:
       break;
   }
-  return advice_for(std::string(failure.what()));
+  return advice_for(what);
 }
 
 }  // namespace hookline

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +13,15 @@
 
 namespace hookline {
 
-/// Why a rank that has `open` files open, and may have `limit`, can't even join a run of `ranks`; empty if it
-/// can.
-std::string obstacle_of_open_files(std::int64_t open, std::int64_t limit, int ranks);
+/// A rank may not open as many files as joining takes.
+class TooFewFiles : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws TooFewFiles if a rank that has `open` files open, and may have `limit`, can't even join a run of
+/// `ranks`.
+void expect_enough_files(std::int64_t open, std::int64_t limit, int ranks);
 
 /// `used` of `limit` descriptors that a process may have open (RLIMIT_NOFILE), with `ranks` connected.
 Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks);
@@ -38,6 +45,7 @@ Check judge_links(const std::vector<Link>& links);
 
 /// What to do about an error of the system or a library; empty if its text says all that is known.
 std::string advice_for(const std::string& error);
-std::string advice_for(const RunFailed& failure);
+/// The same for what a rank failed with; `what`: its text.
+std::string advice_for(const std::exception& failure, const std::string& what);
 
 }  // namespace hookline

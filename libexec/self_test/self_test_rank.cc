@@ -130,9 +130,8 @@ class SelfTest {
   void run() {
     const auto start = std::chrono::steady_clock::now();
     // Gloo's threads end the process when they run out of files.
-    const std::string obstacle = obstacle_of_open_files(open_files(), limit_of_open_files(),
-                                                        environment_number("WORLD_SIZE", 1, kMostRanks, 1));
-    if (!obstacle.empty()) throw Error(obstacle);
+    expect_enough_files(open_files(), limit_of_open_files(),
+                        environment_number("WORLD_SIZE", 1, kMostRanks, 1));
     accelerator_.emplace(Accelerator::from_env());
     log::set_level("warning");  // only the report matters to the user
     const auto joined = std::chrono::steady_clock::now() - start;
@@ -289,8 +288,7 @@ int main(int argc, char** argv) {
     limit.cancel();
     const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
     const std::string what = of_torch ? of_torch->what_without_backtrace() : error.what();
-    const auto* const run_failed = dynamic_cast<const RunFailed*>(&error);
-    report.add({"run", Verdict::failed, what, run_failed ? advice_for(*run_failed) : advice_for(what)});
+    report.add({"run", Verdict::failed, what, advice_for(error, what)});
     if (has_report) end_now(report.finish());
     std::fprintf(stderr, "hookline test: error: %s\n", printable_lines(what).c_str());
     std::fflush(nullptr);

@@ -12,10 +12,16 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(Judge, CountsTheFilesThatAreOpenBeforeTheRanksConnect) {
-  EXPECT_EQ(obstacle_of_open_files(9, 43, 3), "");
-  EXPECT_EQ(obstacle_of_open_files(9, 42, 3),
-            "Too many open files would be needed: a rank may have 42, and 3 ranks take about 43 in each");
-  EXPECT_THAT(obstacle_of_open_files(29, 62, 3), HasSubstr("may have 62, and 3 ranks take about 63 in each"));
+  EXPECT_NO_THROW(expect_enough_files(9, 43, 3));
+  try {
+    expect_enough_files(9, 42, 3);
+    ADD_FAILURE() << "was accepted";
+  } catch (const TooFewFiles& error) {
+    EXPECT_STREQ(error.what(),
+                 "too many open files would be needed: a rank may have 42, and 3 ranks take about 43 in each");
+    EXPECT_THAT(advice_for(error, error.what()), HasSubstr("ulimit -n"));
+  }
+  EXPECT_THROW(expect_enough_files(29, 62, 3), TooFewFiles);
 }
 
 TEST(Judge, WarnsIfRanksUseOverHalfOfTheOpenFiles) {
@@ -79,9 +85,12 @@ TEST(Judge, GivesAdviceForKnownErrors) {
   EXPECT_THAT(advice_for("accept: Too many open files"), HasSubstr("ulimit -n"));
   EXPECT_THAT(advice_for("CUDA out of memory. Tried"), HasSubstr("fewer ranks"));
   EXPECT_EQ(advice_for("something new"), "");
-  EXPECT_THAT(advice_for(RunFailed("rank 1 is late", RunFailed::Cause::rank_left)), HasSubstr("logs"));
-  EXPECT_THAT(advice_for(RunFailed("rank 1 is late", RunFailed::Cause::rank_silent)), HasSubstr("ping"));
-  EXPECT_THAT(advice_for(RunFailed("an all-reduce failed on rank 1: out of memory")),
+  const auto advice_after = [](RunFailed::Cause cause, const std::string& what) {
+    return advice_for(RunFailed(what, cause), what);
+  };
+  EXPECT_THAT(advice_after(RunFailed::Cause::rank_left, "rank 1 is late"), HasSubstr("logs"));
+  EXPECT_THAT(advice_after(RunFailed::Cause::rank_silent, "rank 1 is late"), HasSubstr("ping"));
+  EXPECT_THAT(advice_after(RunFailed::Cause::error, "an all-reduce failed on rank 1: out of memory"),
               HasSubstr("fewer ranks"));
 }
 

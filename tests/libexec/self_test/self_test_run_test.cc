@@ -117,7 +117,7 @@ TEST(SelfTest, StopsBeforeItRunsOutOfFiles) {
   EXPECT_EQ(result.exit_code, 1) << result.err << result.out;
   EXPECT_THAT(
       result.out,
-      AllOf(ContainsRegex("Too many open files would be needed: a rank may have 34, and 2 ranks take about "
+      AllOf(ContainsRegex("too many open files would be needed: a rank may have 34, and 2 ranks take about "
                           "[34][0-9] in each\n"),
             HasSubstr("-> raise the limit")));
   // The output ends with the verdict; the launcher adds nothing.

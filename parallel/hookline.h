@@ -1,6 +1,7 @@
 // Everything that a training program needs.
 #pragma once
 
+#include "hooks/per_bucket.h"
 #include "hooks/register.h"
 #include "parallel/accelerator.h"
 #include "parallel/data/data_loader.h"

@@ -226,10 +226,9 @@ void Ddp::begin_backward() {
   } else if (!outputs_are_known_ && sync() && !reducer_->expects_gradients() && reducer_->is_reached()) {
     throw Error(
         "hookline can't tell which forward a backward belongs to: the gradients of the latest forward have "
-        "been "
-        "averaged already, and what forward returns is of a type that hookline can't look into. Return "
-        "tensors, "
-        "or give the type a visit_tensors (parallel/model/module_outputs.h)");
+        "been averaged already, and what forward returns is of a type that hookline can't look into. Return "
+        "tensors, or define visit_tensors(Output&, visit) beside the type, which calls visit for each tensor "
+        "in it");
   }
   if (averages_shares()) {
     // Also for a pass that goes through no output: the Reducer may communicate its gradients all the same.

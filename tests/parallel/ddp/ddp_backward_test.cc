@@ -567,10 +567,9 @@ TEST(DdpBackward, RefusesABackwardItCannotMatchToAForward) {
     first.values.sum().backward();
     EXPECT_EQ(failure_of([&] { second.values.sum().backward(); }),
               "hookline can't tell which forward a backward belongs to: the gradients of the latest forward "
-              "have been "
-              "averaged already, and what forward returns is of a type that hookline can't look into. Return "
-              "tensors, "
-              "or give the type a visit_tensors (parallel/model/module_outputs.h)");
+              "have been averaged already, and what forward returns is of a type that hookline can't look "
+              "into. Return tensors, or define visit_tensors(Output&, visit) beside the type, which calls "
+              "visit for each tensor in it");
   });
 }
 

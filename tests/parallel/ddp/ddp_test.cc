@@ -359,7 +359,7 @@ TEST(Ddp, ExplainsHowToExposeTensorsOfAnUnknownStruct) {
     static_assert(KnownOutput<std::map<std::string, std::vector<std::tuple<at::Tensor, int, Scores>>>>);
     EXPECT_THAT(
         failure_of([&] { searching.forward(of_rank(*world)); }),
-        HasSubstr("define visit_tensors(Output&, visit) for it, as parallel/model/module_outputs.h shows"));
+        HasSubstr(": beside its type, define visit_tensors(Output&, visit), which calls visit for each tensor in it"));
   });
 }
 

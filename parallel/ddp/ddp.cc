@@ -83,7 +83,8 @@ Ddp::Ddp(std::shared_ptr<World> world, std::shared_ptr<torch::nn::Module> module
   for (const at::Tensor& buffer : module_->buffers()) state.push_back(buffer);
   broadcast(state);
   build_comms();
-  group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, elements_of(parameters_));
+  steps_ = std::make_shared<GradientSteps>(world_, elements_of(parameters_));
+  group_ = c10::make_intrusive<WatchedGroup>(world_, comm_, steps_);
   if (!options_.record_gradients.empty())
     recorder_ = std::make_unique<GradientRecorder>(options_.record_gradients, options_.record_gradients_steps,
                                                    world_->rank(), names_, parameters_);
@@ -118,7 +119,7 @@ void Ddp::before_forward() {
   prepared_.expect_unchanged();
   // A forward without gradients does not begin the next step.
   if (at::GradMode::is_enabled() && !c10::InferenceMode::is_enabled())
-    if (const std::int64_t steps = reduced_steps(); std::exchange(steps_that_ended_, steps) < steps) {
+    if (const std::int64_t steps = steps_->count(); std::exchange(steps_that_ended_, steps) < steps) {
       if (last_hooked_step_ && *last_hooked_step_ < steps) exchange_hook({});
       if (after_each_step_) after_each_step_();
     }
@@ -254,11 +255,8 @@ void Ddp::begin(Communication& communication) {
 
 void Ddp::end_with(const std::shared_ptr<const Communication>& communication) {
   torch::autograd::Engine::get_default_engine().queue_callback(
-      [communication, reducer = reducer_, hook = hook_] {
-        if (!communication->learns) return;
-        const std::int64_t steps = hook ? hook->steps() : 0;
-        reducer->delay_all_reduce();
-        if (hook) hook->start_at(steps + 1);  // with several buckets, none of them is marked as the last
+      [communication, reducer = reducer_] {
+        if (communication->learns) reducer->delay_all_reduce();
       });
   if (options_.gradient_as_bucket_view)
     at_end_of_backward([communication, parameters = parameters_] {
@@ -299,13 +297,13 @@ DdpState Ddp::save_state() {
   state.learnt_graph = reducer_->learnt_graph();
   state.bucket_limits = options_.bucket_limits;
   state.buffers_may_differ = buffers_may_differ_;
-  state.reduced_steps = reduced_steps();
+  state.reduced_steps = steps_->count();
   return state;
 }
 
 bool Ddp::load_state(const DdpState& state) {
   buffers_may_differ_ = state.buffers_may_differ;
-  (hook_ ? hook_->start_at(state.reduced_steps) : group_->start_at(state.reduced_steps));
+  steps_->start_at(state.reduced_steps);
   resumed_steps_ = state.reduced_steps;
   std::map<std::string, std::size_t> index_of;
   for (std::size_t i = 0; i < names_.size(); ++i) index_of[names_[i]] = i;
@@ -356,10 +354,8 @@ at::Tensor Ddp::used_parameters() const {
 /// The time since which this rank has only waited: since its last bucket was handed over. What a hook
 /// computes before it starts a collective is not waiting.
 std::optional<StepClock::Moment> Ddp::only_waited_since(const StepClock::Moment& start) const {
-  const StepClock::Moment& last = hook_ ? hook_->last_bucket_at() : group_->last_bucket_at();
+  const StepClock::Moment& last = steps_->last_bucket_at();
   return last.is_after(start) ? std::optional(last) : std::nullopt;
 }
-
-std::int64_t Ddp::reduced_steps() const { return hook_ ? hook_->steps() : group_->steps(); }
 
 }  // namespace hookline

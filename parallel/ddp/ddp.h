@@ -30,6 +30,7 @@ namespace hookline {
 class BackwardSinks;
 class GradientRecorder;
 class GradientShares;
+class GradientSteps;
 class GuardedHook;
 class ResumableReducer;
 class ScatterAverage;
@@ -183,7 +184,6 @@ class Ddp : public ParallelStrategy {
   /// Has the rest done at the end of the pass that runs.
   void end_with(const std::shared_ptr<const Communication>& communication);
   void begin_with_accumulators();
-  std::int64_t reduced_steps() const;
   void explain_unused_parameters(const std::function<void()>& call);
   void broadcast(const std::vector<at::Tensor>& tensors);
 
@@ -199,6 +199,7 @@ class Ddp : public ParallelStrategy {
   std::shared_ptr<Comm> hook_comm_;           // of a hook: the same, unless it works between hosts
   std::shared_ptr<Comm> comm_between_hosts_;  // null until it is asked for
   std::shared_ptr<Comm> comm_of_errors_;      // of CompressionError; null until the first
+  std::shared_ptr<GradientSteps> steps_;
   c10::intrusive_ptr<WatchedGroup> group_;
   std::shared_ptr<ResumableReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;

@@ -11,7 +11,6 @@
 #include "parallel/ddp/ddp.h"
 #include "parallel/ddp/guarded_hook.h"
 #include "parallel/ddp/resumable_reducer.h"
-#include "parallel/ddp/watched_group.h"
 #include "parallel/shards/gradient_shares.h"
 #include "parallel/tensors/sizes.h"
 
@@ -96,9 +95,8 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
     error = std::make_unique<CompressionError>(world_, comm_of_errors_);
   }
   auto guarded =
-      std::make_unique<GuardedHook>(world_, std::move(hook), std::move(recorder_), std::move(error));
+      std::make_unique<GuardedHook>(steps_, std::move(hook), std::move(recorder_), std::move(error));
   hook_ = guarded.get();
-  hook_->start_at(group_->steps());  // continues the count, also after a resume
   reducer_->register_comm_hook(std::move(guarded));
 }
 
@@ -190,7 +188,7 @@ CommunicationStats Ddp::communication_stats() const {
   CommunicationStats report;
   report.parameters = elements_of(parameters_);
   report.gradient_bytes = bytes_of(parameters_);
-  report.steps = reduced_steps() - resumed_steps_;
+  report.steps = steps_->count() - resumed_steps_;
   report.bytes_sent = bytes_sent();
   report.stages = comm_of_gradients().bytes_by_stage();
   if (average_) report.stages.at(0).bytes += average_->bytes_sent();

@@ -6,21 +6,17 @@
 
 namespace hookline {
 
-GuardedHook::GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
+GuardedHook::GuardedHook(std::shared_ptr<GradientSteps> steps, std::unique_ptr<CommHook> hook,
                          std::unique_ptr<GradientRecorder> recorder, std::unique_ptr<CompressionError> error)
-    : world_(std::move(world)),
+    : steps_(std::move(steps)),
       hook_(std::move(hook)),
       recorder_(std::move(recorder)),
       error_(std::move(error)),
       name_(hook_->describe()) {}
 
 FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
-  const std::string what = "step " + std::to_string(step_) + " of " + name_;
-  const bool is_measured = error_ && CompressionError::measures(step_ - first_);
-  if (bucket.isLast()) ++step_;
-  FuturePtr result = make_future();
-  try {
-    if (const auto failure = world_->watch().failure()) throw *failure;
+  const bool is_measured = error_ && CompressionError::measures(steps_->count() - first_);
+  return steps_->reduce(bucket.getBuffer().numel(), name_, [&] {
     if (recorder_) recorder_->take(GradBucket(bucket));
     std::shared_ptr<CompressionError::Sample> sample;
     if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
@@ -29,13 +25,9 @@ FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
       if (held_back.defined()) bucket.getBufferRef().add_(held_back);
       if (bucket.isLast()) carried_.clear();
     }
-    result = hook_->runHook(bucket);
-    last_bucket_at_ = world_->step_clock()->now();
-    if (sample) result = CompressionError::taken(result, std::move(sample));
-  } catch (...) {
-    result->setError(std::current_exception());
-  }
-  return world_->watch().guard(result, what);
+    const FuturePtr result = hook_->runHook(bucket);
+    return sample ? CompressionError::taken(result, std::move(sample)) : result;
+  });
 }
 
 std::optional<double> GuardedHook::take_compression_error() {

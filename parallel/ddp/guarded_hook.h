@@ -11,18 +11,15 @@
 #include "hooks/comm_hook.h"
 #include "parallel/ddp/compression_error.h"
 #include "parallel/ddp/gradient_recorder.h"
-#include "parallel/rank/step_clock.h"
-#include "parallel/world/world.h"
+#include "parallel/ddp/gradient_steps.h"
 
 namespace hookline {
 
-/// Runs `hook`, and hands the Reducer futures that the World's FailureWatch completes. An error names step,
-/// hook and rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1:
-/// …". Steps count from 0.
+/// Runs `hook` on each bucket, and hands the Reducer futures that the World's FailureWatch completes.
 class GuardedHook : public c10d::CommHookInterface {
  public:
   /// `recorder`, if there is one, gets each bucket before the hook does; so does `error`, if there is one.
-  GuardedHook(std::shared_ptr<World> world, std::unique_ptr<CommHook> hook,
+  GuardedHook(std::shared_ptr<GradientSteps> steps, std::unique_ptr<CommHook> hook,
               std::unique_ptr<GradientRecorder> recorder, std::unique_ptr<CompressionError> error);
 
   FuturePtr runHook(c10d::GradBucket& bucket) override;
@@ -34,25 +31,21 @@ class GuardedHook : public c10d::CommHookInterface {
   void carry(std::vector<at::Tensor> held_back) { carried_ = std::move(held_back); }
   /// For the hook that takes this one's place.
   std::unique_ptr<GradientRecorder> take_recorder() { return std::move(recorder_); }
-  std::int64_t steps() const { return step_; }
-  void start_at(std::int64_t step) { step_ = step; }
   /// Sets the step at which this hook replaced another one. Steps at which its error is measured count from
   /// there.
   void came_at(std::int64_t step) { first_ = step; }
-  const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
   std::optional<double> take_compression_error();
   /// The error that take_compression_error() returned last; none if it has returned none.
   std::optional<double> latest_compression_error() const { return latest_error_; }
 
  private:
-  std::shared_ptr<World> world_;
+  std::shared_ptr<GradientSteps> steps_;
   std::unique_ptr<CommHook> hook_;
   std::unique_ptr<GradientRecorder> recorder_;
   std::unique_ptr<CompressionError> error_;
   std::vector<at::Tensor> carried_;
-  StepClock::Moment last_bucket_at_;
   std::string name_;  // as the hook describes itself
-  std::int64_t step_ = 0, first_ = 0;
+  std::int64_t first_ = 0;
   std::optional<double> latest_error_;
 };
 

@@ -1,6 +1,5 @@
 #include "parallel/ddp/watched_group.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "parallel/groups/future_work.h"
@@ -15,11 +14,12 @@ c10::intrusive_ptr<c10d::Work> watched(const World& world, const c10::intrusive_
 
 }  // namespace
 
-WatchedGroup::WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm, std::int64_t elements)
+WatchedGroup::WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm,
+                           std::shared_ptr<GradientSteps> steps)
     : ProcessGroup(world->rank(), world->size()),
       world_(std::move(world)),
       comm_(std::move(comm)),
-      elements_(std::max<std::int64_t>(1, elements)) {
+      steps_(std::move(steps)) {
   // Callers such as c10d::Logger ask this group for its backends.
   c10d::ProcessGroup& group = *world_->group();
   setDefaultBackend(group.getBackendType());
@@ -35,11 +35,8 @@ c10::intrusive_ptr<c10d::Work> WatchedGroup::allreduce(std::vector<at::Tensor>& 
   if (c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) {
     return watched(*world_, world_->group()->allreduce(tensors, options), "the exchange of used parameters");
   }
-  last_bucket_at_ = world_->step_clock()->now();
-  const std::int64_t step = steps();
-  elements_reduced_ += tensor.numel();
   return c10::make_intrusive<FutureWork>(
-      world_->watch().guard(comm_->all_reduce(tensor), "step " + std::to_string(step) + " of no hook"));
+      steps_->reduce(tensor.numel(), "no hook", [&] { return comm_->all_reduce(tensor); }));
 }
 
 c10::intrusive_ptr<c10d::Work> WatchedGroup::broadcast(std::vector<at::Tensor>& tensors,

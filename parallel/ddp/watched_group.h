@@ -3,29 +3,23 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "hooks/comm.h"
-#include "parallel/rank/step_clock.h"
+#include "parallel/ddp/gradient_steps.h"
 #include "parallel/world/world.h"
 
 namespace hookline {
 
 /// The two collectives that a c10d::Reducer starts by itself, each completed by the World's FailureWatch.
 /// Buckets of a model without a hook are all-reduced through the Comm that a hook would use, and their bytes
-/// are counted there. The Reducer has already divided them by the number of ranks. An error reads "step 12 of
-/// no hook failed on rank 1: …"; steps count from 0.
+/// are counted there. The Reducer has already divided them by the number of ranks.
 class WatchedGroup : public c10d::ProcessGroup {
  public:
-  /// `elements`: of the gradients of one step, all buckets together.
-  WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm, std::int64_t elements);
-
-  std::int64_t steps() const { return elements_reduced_ / elements_; }
-  void start_at(std::int64_t step) { elements_reduced_ = step * elements_; }
-  const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
+  WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm,
+               std::shared_ptr<GradientSteps> steps);
 
   /// One tensor: a bucket, or the map of used parameters (integers).
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
@@ -37,9 +31,7 @@ class WatchedGroup : public c10d::ProcessGroup {
  private:
   std::shared_ptr<World> world_;
   std::shared_ptr<Comm> comm_;
-  std::int64_t elements_;
-  std::int64_t elements_reduced_ = 0;
-  StepClock::Moment last_bucket_at_;
+  std::shared_ptr<GradientSteps> steps_;
 };
 
 }  // namespace hookline

@@ -7,15 +7,13 @@
 #include "parallel/accelerator_state.h"
 #include "parallel/choice/choices.h"
 #include "parallel/data/training_place.h"
-#include "parallel/ddp/ddp.h"
-#include "parallel/fsdp/fsdp.h"
+#include "parallel/ddp/ddp_parts.h"
+#include "parallel/fsdp/fsdp_parts.h"
 #include "parallel/model/fused_step.h"
 #include "parallel/model_options.h"
 #include "parallel/optimizer_shards.h"
 #include "parallel/rank/rank_status.h"
 #include "parallel/resume/checkpointer.h"
-#include "parallel/resume/fsdp_state.h"
-#include "parallel/resume/model_state.h"
 #include "parallel/resume/optimizer_state.h"
 #include "parallel/shards/sharded_parameters.h"
 
@@ -42,28 +40,13 @@ std::shared_ptr<ParallelStrategy> Accelerator::make_ddp(std::shared_ptr<torch::n
     ddp->register_comm_hook(Registry::instance().build(wanted.comm_hook, wanted.comm_wrapper,
                                                        wanted.comm_state_option, ddp->hook_context()));
   }
-  Checkpointer& checkpointer = *state_->checkpointer;
-  checkpointer.add(
-      {checkpointer.next_name("model"),
-       [ddp, state = std::weak_ptr<State>(state_)] {
-         const auto now = state.lock();
-         return save_model(*ddp, now && now->has_gradients(ddp->parameters()));
-       },
-       [ddp](const SavedPart& saved, Resumption& resumption) { load_model(*ddp, saved, resumption); }});
-  checkpointer.add({checkpointer.next_name("hook"),
-                    [ddp, chooser] {
-                      SavedPart saved = save_hook(*ddp);
-                      if (chooser) saved.notes[kChoiceNote] = chooser->save();
-                      return saved;
-                    },
-                    [ddp, chooser, here = is_main_process()](const SavedPart& saved, Resumption& resumption) {
-                      Resumption later = resumption;
-                      if (chooser) resume_choice(*chooser, saved, resumption);
-                      ddp->before_first_forward([ddp = ddp.get(), saved, later, here]() mutable {
-                        load_hook(*ddp, saved, later);
-                        later.tell_resets(here);
-                      });
-                    }});
+  auto parts = checkpoint_parts(ddp, [ddp = ddp.get(), state = std::weak_ptr<State>(state_)] {
+    const auto now = state.lock();
+    return now && now->has_gradients(ddp->parameters());
+  });
+  for (CheckpointPart& part : parts)
+    state_->checkpointer->add(chooser && part.name == kHookPart ? with_choice(std::move(part), chooser)
+                                                                : std::move(part));
   return ddp;
 }
 
@@ -79,22 +62,9 @@ std::shared_ptr<ParallelStrategy> Accelerator::make_fsdp(std::shared_ptr<torch::
       cut_optimizer(*optimizer, *shards, flat->parameters());
   }
 
-  Checkpointer& checkpointer = *state_->checkpointer;
-  checkpointer.add({checkpointer.next_name("model"),
-                    [fsdp, shards, progress = progress()] {
-                      fsdp->settle();  // a forward since the last step may have gathered parameters
-                      return save_fsdp(*fsdp, *shards, progress->micro_steps != 0);
-                    },
-                    [fsdp, shards](const SavedPart& saved, Resumption& resumption) {
-                      load_fsdp(*fsdp, *shards, saved, resumption);
-                    }});
-  checkpointer.add({checkpointer.next_name("hook"),
-                    [fsdp] {
-                      SavedPart saved;
-                      saved.notes = {{"hook", fsdp->communication_stats().pipeline}};
-                      return saved;
-                    },
-                    [](const SavedPart&, Resumption&) {}});
+  for (CheckpointPart& part :
+       checkpoint_parts(fsdp, shards, [progress = progress()] { return progress->micro_steps != 0; }))
+    state_->checkpointer->add(std::move(part));
   return fsdp;
 }
 
@@ -141,7 +111,7 @@ void Accelerator::follow(torch::optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups())
     cut_optimizer(optimizer, *state_->shards, group.params());
   state_->checkpointer->add(
-      {state_->checkpointer->next_name("optimizer"),
+      {"optimizer",
        [&optimizer, shards = state_->shards] { return save_optimizer(optimizer, shards.get()); },
        [&optimizer, shards = state_->shards](const SavedPart& saved, Resumption& resumption) {
          load_optimizer(optimizer, saved, resumption.checkpoint, shards.get());

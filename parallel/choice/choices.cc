@@ -91,11 +91,22 @@ std::shared_ptr<const ChoiceReport> Choices::report_of(const ParallelStrategy& m
   return nullptr;
 }
 
-void resume_choice(HookChooser& chooser, const SavedPart& saved, Resumption& resumption) {
-  const auto choice = saved.notes.find(kChoiceNote);
-  if (choice == saved.notes.end()) return;
-  const std::string obstacle = chooser.resume(*choice);
-  if (!obstacle.empty()) resumption.resets.push_back("the choice of a hook, which is made anew: " + obstacle);
+CheckpointPart with_choice(CheckpointPart hook, std::shared_ptr<HookChooser> chooser) {
+  constexpr const char* kNote = "choice";
+  CheckpointPart both{hook.name};
+  both.save = [chooser, save = std::move(hook.save)] {
+    SavedPart saved = save();
+    saved.notes[kNote] = chooser->save();
+    return saved;
+  };
+  both.load = [chooser, load = std::move(hook.load)](const SavedPart& saved, Resumption& resumption) {
+    const auto choice = saved.notes.find(kNote);
+    const std::string obstacle = choice == saved.notes.end() ? "" : chooser->resume(*choice);
+    if (!obstacle.empty())
+      resumption.resets.push_back("the choice of a hook, which is made anew: " + obstacle);
+    load(saved, resumption);
+  };
+  return both;
 }
 
 void Choices::end_if_all_have_chosen() const {

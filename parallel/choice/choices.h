@@ -39,10 +39,8 @@ class Choices {
   int written_exchanges_ = -1;  // of hooks, when the advice was last written
 };
 
-/// Among the notes of a hook's part of a checkpoint: the choice that it came from.
-inline constexpr const char* kChoiceNote = "choice";
-
-/// After load_model and before load_hook. A choice that can't be used is made anew, and a warning says why.
-void resume_choice(HookChooser& chooser, const SavedPart& saved, Resumption& resumption);
+/// The part of a model's hook, with the choice that the hook came from: it is restored before the hook's
+/// state. A choice that can't be used is made anew, and a warning says why.
+CheckpointPart with_choice(CheckpointPart hook, std::shared_ptr<HookChooser> chooser);
 
 }  // namespace hookline

@@ -1,10 +1,11 @@
-#include "parallel/resume/model_state.h"
+#include "parallel/ddp/ddp_parts.h"
 
 #include <ATen/core/grad_mode.h>
 
-#include <sstream>
+#include <map>
+#include <utility>
 
-#include "base/error.h"
+#include "parallel/tensors/model_tensors.h"
 
 namespace hookline {
 namespace {
@@ -12,12 +13,6 @@ namespace {
 using Json = nlohmann::json;
 
 const std::string kUsed = "used_parameters";
-
-std::string text_of(at::ScalarType dtype, at::IntArrayRef sizes) {
-  std::ostringstream text;
-  text << c10::toString(dtype) << ' ' << sizes;
-  return text.str();
-}
 
 /// Copies `from` into the tensors of the same names. Throws Error, before it changes any, if they do not
 /// match.
@@ -66,38 +61,13 @@ std::vector<std::vector<std::string>> bucket_names(const Ddp& ddp) {
   return names;
 }
 
-}  // namespace
-
-NamedTensors tensors_of_model(torch::nn::Module& module) {
-  NamedTensors tensors;
-  for (const auto& parameter : module.named_parameters()) tensors[parameter.key()] = parameter.value();
-  for (const auto& buffer : module.named_buffers()) tensors[buffer.key()] = buffer.value();
-  std::erase_if(tensors, [](const auto& entry) { return !entry.second.defined(); });
-  return tensors;
-}
-
-void expect_same_model(const NamedTensors& here,
-                       const std::function<at::IntArrayRef(const at::Tensor&)>& sizes_of,
-                       const NamedTensors& there, const std::string& checkpoint) {
-  const std::string what = "the model of the checkpoint '" + checkpoint + "' is not that of the program: ";
-  for (const auto& [name, tensor] : here) {
-    const auto found = there.find(name);
-    if (found == there.end()) throw Error(what + "it has no '" + name + "'");
-    const at::Tensor& saved = found->second;
-    if (sizes_of(tensor) != saved.sizes() || tensor.scalar_type() != saved.scalar_type())
-      throw Error(what + "'" + name + "' is " + text_of(saved.scalar_type(), saved.sizes()) + " there and " +
-                  text_of(tensor.scalar_type(), sizes_of(tensor)) + " here");
-  }
-  for (const auto& [name, tensor] : there) {
-    if (!here.contains(name)) throw Error(what + "it has '" + name + "', which the program's does not have");
-  }
-}
-
-SavedPart save_model(Ddp& ddp, bool accumulating) {
+/// `shared`: parameters and buffers, by name. `own`: with `accumulates`, gradients as "gradient.NAME". A
+/// collective call.
+SavedPart save_model(Ddp& ddp, bool accumulates) {
   SavedPart saved;
   saved.notes = notes_of(ddp.save_state());
   for (const auto& [name, tensor] : tensors_of_model(ddp.module())) saved.shared[name] = tensor.detach();
-  if (!accumulating) return saved;
+  if (!accumulates) return saved;
   for (std::size_t i = 0; i < ddp.parameters().size(); ++i) {
     const at::Tensor gradient = ddp.own_gradient(i);
     if (gradient.defined()) saved.own[kGradientPrefix + ddp.parameter_names()[i]] = gradient.detach();
@@ -106,6 +76,7 @@ SavedPart save_model(Ddp& ddp, bool accumulating) {
   return saved;
 }
 
+/// Throws Error if the checkpoint is of another model.
 void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
   copy_into(tensors_of_model(ddp.module()), saved.shared, resumption.checkpoint);
   if (saved.notes.contains("rebuilt")) {
@@ -125,6 +96,7 @@ void load_model(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
   ddp.set_own_gradients(gradients);
 }
 
+/// Call it after save_model(): the hook's state is that for the buckets saved there.
 SavedPart save_hook(Ddp& ddp) {
   ddp.run_what_waits_for_the_first_forward();  // one of these actions may load the hook's state
   SavedPart saved;
@@ -139,6 +111,8 @@ SavedPart save_hook(Ddp& ddp) {
   return saved;
 }
 
+/// After load_model. A hook other than the saved one, or one with other buckets, starts afresh, with a
+/// warning.
 void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
   const auto was = saved.notes.at("hook").get<std::string>(), is = name_of_hook(ddp);
   if (was != is) {
@@ -159,6 +133,28 @@ void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
   if (state.own.empty() && saved.notes.at("has_own").get<bool>() && !resumption.same_ranks())
     resumption.resets.push_back("what " + is + " kept on each rank, such as error feedback");
   ddp.hook()->load_state(state, ddp.buckets());
+}
+
+}  // namespace
+
+std::vector<CheckpointPart> checkpoint_parts(const std::shared_ptr<Ddp>& ddp,
+                                             std::function<bool()> accumulates) {
+  CheckpointPart model{"model",
+                       [ddp, accumulates = std::move(accumulates)] { return save_model(*ddp, accumulates()); },
+                       [ddp](const SavedPart& saved, Resumption& resumption) {
+                         load_model(*ddp, saved, resumption);
+                       }};
+  CheckpointPart hook{
+      kHookPart, [ddp] { return save_hook(*ddp); },
+      [ddp](const SavedPart& saved, const Resumption& resumption) {
+        Resumption later = resumption;
+        later.resets.clear();
+        ddp->before_first_forward([ddp = ddp.get(), saved, later]() mutable {
+          load_hook(*ddp, saved, later);
+          later.tell_resets(ddp->world().rank() == 0);
+        });
+      }};
+  return {std::move(model), std::move(hook)};
 }
 
 }  // namespace hookline

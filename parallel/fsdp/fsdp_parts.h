@@ -1,5 +1,9 @@
-// A sharded model's state by name, as if it were whole.
+// What of a sharded model belongs in a checkpoint, as if it were whole.
 #pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
 
 #include "parallel/fsdp/fsdp.h"
 #include "parallel/shards/sharded_parameters.h"
@@ -7,12 +11,10 @@
 
 namespace hookline {
 
-/// `shared`: parameters, whole, from rank 0, and buffers, by name, as save_model() has them of a model that
-/// is not sharded. `own`: with `accumulating`, gradients that are not yet averaged, whole, as
-/// "gradient.NAME". A collective call.
-SavedPart save_fsdp(const Fsdp& fsdp, const ShardedParameters& shards, bool accumulating);
-
-/// Of any number of ranks, sharded or not. Throws Error if the checkpoint is of another model.
-void load_fsdp(Fsdp& fsdp, const ShardedParameters& shards, const SavedPart& saved, Resumption& resumption);
+/// The parts "model", under the names that DDP saves, and "hook". `accumulates`: whether gradients wait for
+/// more, and belong in a checkpoint.
+std::vector<CheckpointPart> checkpoint_parts(const std::shared_ptr<Fsdp>& fsdp,
+                                             const std::shared_ptr<ShardedParameters>& shards,
+                                             std::function<bool()> accumulates);
 
 }  // namespace hookline

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -17,11 +16,8 @@
 #include "base/time_text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/manifest.h"
-#include "config/resolve.h"
 #include "parallel/resume/loader_state.h"
-#include "parallel/resume/preemption.h"
 #include "parallel/resume/random_state.h"
-#include "parallel/world/text_exchange.h"
 #include "tracking/trackers.h"
 
 namespace hookline {
@@ -74,11 +70,11 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
       progress_(std::move(progress)),
       place_(std::move(place)),
       save_point_(place_, config_.checkpoint_every_steps.value_or(1)) {
-  bool has_own = false;
   if (config_.checkpoint_every_steps) {
-    watch_for_preemption();
-    has_own = lock_folder(attempt);
+    preemption_.emplace(world_);
+    claim_.emplace(world_, config_, attempt);
   }
+  const bool has_own = claim_ && claim_->had_it();
   if (config_.resume == "auto" || has_own) {
     auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir, step_of_named(config_));
     if (newest) go_on_from(std::move(newest));
@@ -86,7 +82,7 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
       log::info("no checkpoint in checkpoint_dir '" + config_.checkpoint_dir + "': starting at step 0");
   }
   if (!from_ && config_.resumes_by_name()) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
-  if (config_.checkpoint_every_steps && !has_own) claim_folder(attempt);
+  if (claim_ && !has_own) claim_->take(from_ ? std::optional(from_->manifest().step) : std::nullopt);
   add({kProgressPart, [this] { return save_progress(*progress_, has_ended_); },
        [this](const SavedPart& saved, Resumption& resumption) {
          load_progress(*progress_, saved, resumption);
@@ -99,29 +95,6 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
   first_step_ = last_saved_step_ = progress_->steps;
   add({kRandomPart, [this] { return save_random(world_->device()); },
        [this](const SavedPart&, Resumption&) { first_batch_is_due_ = true; }});
-}
-
-bool Checkpointer::lock_folder(const Attempt& attempt) {
-  const char* const kWhat = "the checkpoints";
-  const std::string problem = problem_of_any(*world_, kWhat, [this] {
-    if (world_->rank() == 0) lock_.emplace(config_.checkpoint_dir, "checkpoint_dir");
-  });
-  // The ranks of the attempt before may take a while to go, on a host that was lost: try again.
-  if (!problem.empty() && attempt.is_restart) throw Error(problem);
-  if (!problem.empty()) throw ConfigError(problem);
-  if (!attempt.is_restart || attempt.launch.empty()) return attempt.is_restart;
-  const bool is_ours = lock_ && lock_->claimed_by() == attempt.launch;
-  return !text_of_rank_zero(*world_, world_->group(), is_ours ? "yes" : "", kWhat).empty();
-}
-
-void Checkpointer::claim_folder(const Attempt& attempt) {
-  const std::string problem = problem_of_any(*world_, "the checkpoints", [&] {
-    if (world_->rank() != 0) return;
-    if (config_.resumes_by_name()) expect_none_beyond(config_.checkpoint_dir, from_->manifest().step);
-    if (config_.resume == "no") expect_no_checkpoints(config_.checkpoint_dir);
-    lock_->claim_for(attempt.launch);
-  });
-  if (!problem.empty()) throw ConfigError(problem);
 }
 
 CheckpointSaver& Checkpointer::saver() {
@@ -146,6 +119,11 @@ std::string Checkpointer::next_name(const std::string& kind) const {
 }
 
 void Checkpointer::add(CheckpointPart part) {
+  part.name = next_name(part.name);
+  add_as_named(std::move(part));
+}
+
+void Checkpointer::add_as_named(CheckpointPart part) {
   parts_.push_back(std::move(part));
   if (from_) restore(parts_.back());
 }
@@ -153,7 +131,7 @@ void Checkpointer::add(CheckpointPart part) {
 void Checkpointer::add(std::shared_ptr<detail::EpochPlan> loader) {
   const std::string name = next_name("loader");
   loaders_[name] = loader;
-  add({name, [loader, ranks = world_->size()] { return save_position(*loader, ranks); },
+  add_as_named({name, [loader, ranks = world_->size()] { return save_position(*loader, ranks); },
        [this, loader](const SavedPart& saved, Resumption& resumption) {
          load_position(*loader, saved, resumption, by_hand_);
        }});
@@ -172,7 +150,7 @@ void Checkpointer::add_object(const std::string& name, detail::TensorAccess acce
     throw Error("register_for_checkpointing: '" + name +
                 "' is registered already: each object needs a name of its own");
   if (counts) counts_.emplace_back(name, access);
-  add({part,
+  add_as_named({part,
        [access] {
          SavedPart saved;
          if (const at::Tensor tensor = access.save(); tensor.defined()) saved.shared["value"] = tensor;
@@ -326,7 +304,7 @@ void Checkpointer::step_done() {
   has_trained();
   if (!std::exchange(has_stepped_, true) && first_step_ > 0) warn_of_uncounted_steps();
   warn_of_inexact_saves();
-  look_for_preemption();
+  if (preemption_ && !is_to_stop_) is_to_stop_ = preemption_->look(progress_->steps);
   if (!is_due()) return;
   const SavePoint::Choice choice = save_point_.choose(progress_->steps, is_to_stop_);
   waits_for_ = choice.loader;
@@ -387,43 +365,7 @@ void Checkpointer::save_due() {
   if (saved && !at_start_of_pass) end_for_later();
   if (saved) return;
   is_to_stop_ = false;  // saving failed: train on until the process is killed
-  next_look_ = std::numeric_limits<std::int64_t>::max();
-}
-
-/// All ranks check at the same steps and follow rank 0's decision, since some ranks may be ahead of others,
-/// and the signal may have reached only one.
-void Checkpointer::look_for_preemption() {
-  using std::chrono::duration;
-  constexpr duration<double> kLookEvery{0.3};
-  constexpr double kMostSteps = 1000;
-  if (!config_.checkpoint_every_steps || progress_->steps < next_look_) return;
-  c10d::Store& store = world_->store();
-  const std::string told = "checkpoint/preempted", step = std::to_string(progress_->steps);
-  const std::string decision = "checkpoint/look/" + step, readers = "checkpoint/readers/" + step;
-  if (preemption_announced()) store.set(told, std::vector<std::uint8_t>{1});
-  std::string said;
-  if (world_->rank() == 0) {
-    const auto now = std::chrono::steady_clock::now();
-    const auto steps = static_cast<double>(std::max<std::int64_t>(1, progress_->steps - last_look_));
-    const duration<double> of_one = (now - last_look_at_) / steps;
-    last_look_at_ = now;
-    last_look_ = progress_->steps;
-    const double until_next =
-        std::clamp(kLookEvery / std::max(of_one, duration<double>(1e-6)), 1.0, kMostSteps);
-    said = store.check({told}) ? "stop"
-                               : std::to_string(progress_->steps + static_cast<std::int64_t>(until_next));
-    if (world_->size() > 1) store.set(decision, std::vector<std::uint8_t>(said.begin(), said.end()));
-  } else {
-    const std::vector<std::uint8_t> bytes =
-        store.get(decision);  // waits for rank 0, which is about to get here
-    said.assign(bytes.begin(), bytes.end());
-    if (store.add(readers, 1) == world_->size() - 1) {
-      store.deleteKey(decision);
-      store.deleteKey(readers);
-    }
-  }
-  is_to_stop_ = said == "stop";
-  if (!is_to_stop_) next_look_ = std::stoll(said);
+  preemption_->ignore();
 }
 
 void Checkpointer::end_for_later() {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -12,24 +11,19 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/folder_lock.h"
 #include "config/schema/run_config.h"
 #include "parallel/data/training_place.h"
 #include "parallel/model/prepared_optimizer.h"
 #include "parallel/resume/checkpoint_saver.h"
 #include "parallel/resume/checkpointed.h"
 #include "parallel/resume/exit_reminder.h"
+#include "parallel/resume/folder_claim.h"
 #include "parallel/resume/open_checkpoint.h"
+#include "parallel/resume/preemption.h"
 #include "parallel/resume/save_point.h"
 #include "parallel/tensors/saved_part.h"
 
 namespace hookline {
-
-/// One start of all ranks.
-struct Attempt {
-  bool is_restart = false;  // after a failure
-  std::string launch;       // the same for all attempts of one launch, and only for them; empty: not known
-};
 
 /// The parts of a run, as they are prepared; each is restored when it is added, if the run resumes from a
 /// checkpoint. Not synchronised; what saves and loads is called by every rank alike.
@@ -43,10 +37,9 @@ class Checkpointer {
   Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, const Attempt& attempt,
                std::shared_ptr<detail::TrainingProgress> progress, std::shared_ptr<TrainingPlace> place);
 
+  /// A second part of one name becomes "NAME_1".
   void add(CheckpointPart part);
   void add(std::shared_ptr<detail::EpochPlan> loader);
-  /// A second part of one `kind` is "KIND_1".
-  std::string next_name(const std::string& kind) const;
 
   /// `counts`: the program may count its epochs in it. Throws Error for a name that can't be one, or is
   /// taken.
@@ -76,12 +69,8 @@ class Checkpointer {
   void remind() noexcept;
 
  private:
-  /// Takes the folder to save to. Returns whether an earlier attempt of this launch had it, so that its
-  /// checkpoints are those of this run. A collective call; throws as the constructor does.
-  bool lock_folder(const Attempt& attempt);
-  /// Checks that no checkpoints of another run are in the folder to save to, and records that it belongs to
-  /// this launch. A collective call; throws as the constructor does.
-  void claim_folder(const Attempt& attempt);
+  std::string next_name(const std::string& kind) const;
+  void add_as_named(CheckpointPart part);
   CheckpointSaver& saver();
   CheckpointContent content() const;
   bool is_due() const;
@@ -89,7 +78,6 @@ class Checkpointer {
   void save_without_loader(const detail::EpochPlan* waited_for);
   void warn_of_inexact_saves();
   void warn_of_place(const detail::EpochPlan* loader);
-  void look_for_preemption();
   [[noreturn]] void end_for_later();
   void go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint);
   void restore(const CheckpointPart& part);
@@ -111,7 +99,7 @@ class Checkpointer {
   TrainingConfig config_;
   std::shared_ptr<detail::TrainingProgress> progress_;
   std::vector<CheckpointPart> parts_;
-  std::optional<FolderLock> lock_;  // rank 0's, on the folder that checkpoints are made in
+  std::optional<FolderClaim> claim_;  // if the run keeps checkpoints
   std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<OpenCheckpoint> from_;  // until the program trains
   Resumption resumption_;
@@ -128,8 +116,7 @@ class Checkpointer {
   std::int64_t backwards_ = 0;  // before the first step
   std::int64_t tries_ = 0;      // to save
   std::shared_ptr<std::atomic<std::int64_t>> saves_ = std::make_shared<std::atomic<std::int64_t>>(0);
-  std::int64_t next_look_ = 0, last_look_ = 0;  // steps at which ranks look for a preemption
-  std::chrono::steady_clock::time_point last_look_at_ = std::chrono::steady_clock::now();
+  std::optional<Preemption> preemption_;  // if the run keeps checkpoints
   bool is_to_stop_ = false;  // all ranks save at this step and end
   const detail::EpochPlan* waits_for_ =
       nullptr;  // what is due is saved just before this one loads its next batch

@@ -28,6 +28,9 @@ struct Resumption {
   void tell_resets(bool here);
 };
 
+/// The part with a model's hook.
+inline constexpr const char* kHookPart = "hook";
+
 /// `load` throws Error if what was saved does not fit what the program has there.
 struct CheckpointPart {
   std::string name;  // of its file: "model", "optimizer", "optimizer_1"

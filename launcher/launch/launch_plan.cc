@@ -71,6 +71,7 @@ std::string plan_text(const RunConfig& config, const Program& program) {
     text += "as node " + std::to_string(node) + " of " + std::to_string(nodes) +
             ", if each has as many ranks as this one\n";
   }
+  if (has_agent_store(config, program)) place.node.use_agent_store(std::string(place.node.main_address));
   text += "\ncommand\n ";
   text += " " + printable(shown_shell_line(program.argv()));
   text += "\nprogram\n  " + printable(program.executable.string()) + "\nlogs\n  " +

@@ -14,7 +14,7 @@
 #include "config/schema/origin_text.h"
 #include "config/schema/schema.h"
 #include "config/visible_gpus.h"
-#include "launcher/launch/unread_config.h"
+#include "launcher/launch/script_kind.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/own_address.h"
 #include "launcher/process/shell.h"
@@ -168,7 +168,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
                   setup.meeting.node_timeout,
                   nodes.spares};
   setup.policy = restart_policy(config);
-  setup.is_script = !script_kind(program).empty();
+  setup.has_agent_store = has_agent_store(config, program);
   setup.grace = Seconds(config.launch.grace_period_seconds);
   return setup;
 }
@@ -185,13 +185,19 @@ bool take_own_token(NodeSetup& setup) {
   }
 }
 
-NodeSetup own_setup(const RunConfig& config, int ranks) {
+bool has_agent_store(const RunConfig& config, const Program& program) {
+  return runs_python(program) || (has_many_nodes(config.launch) && !script_kind(program).empty());
+}
+
+NodeSetup own_setup(const RunConfig& config, const Program& program, int ranks) {
   NodeSetup setup;
+  setup.meeting.alone = true;
   setup.meeting.address = NodePlace().main_address;
   setup.meeting.node = new_id();
   setup.hello.host = host_name();
   setup.hello.ranks = ranks;
   setup.policy = restart_policy(config);
+  setup.has_agent_store = has_agent_store(config, program);
   return setup;
 }
 

@@ -29,6 +29,10 @@ bool take_own_token(NodeSetup& setup);
 std::string run_id_of(const RunConfig& config, const Program& program, int ranks);
 
 /// The setup of a run with only this node.
-NodeSetup own_setup(const RunConfig& config, int ranks);
+NodeSetup own_setup(const RunConfig& config, const Program& program, int ranks);
+
+/// Do the launchers serve the ranks' store at MASTER_PORT? They do where ranks may know of no other: those of
+/// a Python program, and on several nodes those of any script.
+bool has_agent_store(const RunConfig& config, const Program& program);
 
 }  // namespace hookline

@@ -200,16 +200,19 @@ int start_ranks(const RunConfig& config, const Program& program) {
   // Must live until the last message is written: without it, SIGPIPE from a closed reader would end this
   // process.
   Signals signals;
+  const NodeSetup setup = nodes ? *nodes : own_setup(config, program, ranks_of(config.launch));
   std::unique_ptr<NodeLink> link;
   try {
     // Outside of the agent, so that the link survives the agent, which ends with everything below it.
-    if (nodes) link = std::make_unique<RelayLink>(libexec_program("node_relay"), nodes->meeting, signals);
+    if (nodes || setup.has_agent_store)
+      link = std::make_unique<RelayLink>(libexec_program("node_relay"), setup.meeting, signals);
   } catch (const SpawnError& error) {
-    log::error(std::string("the program through which nodes meet can't be started: ") + error.what());
+    log::error((nodes ? "the program through which nodes meet can't be started: "
+                      : "the program that serves the ranks' store can't be started: ") +
+               std::string(error.what()));
     return kFailure;
   }
   if (!link) link = std::make_unique<OwnLink>();
-  const NodeSetup setup = nodes ? *nodes : own_setup(config, ranks_of(config.launch));
   RunBounds bounds(config.launch.isolation == "pid");
   const int run_code = run_guarded(signals, bounds, [&] {
     const int code = keep(config, program, *folder, bounds, signals, setup, *link);

@@ -1,19 +1,17 @@
 #include "launcher/launch/unread_config.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <string_view>
 #include <system_error>
 
 #include "base/folder_access.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/regular_file.h"
 #include "config/print.h"
 #include "config/run_files.h"
 #include "config/schema/origin_text.h"
 #include "hooks/catalog/hook_rows.h"
+#include "launcher/launch/script_kind.h"
 #include "launcher/process/exit_code.h"
 
 namespace hookline {
@@ -31,19 +29,6 @@ std::string listed(const std::vector<RankSetting>& settings) {
   return text;
 }
 
-/// "python3.11" counts as python.
-bool is_interpreter(const fs::path& file) {
-  std::error_code error;
-  const fs::path real = fs::canonical(file, error);
-  std::string name = (error ? file : real).filename().string();
-  while (!name.empty() && std::string_view("0123456789.-").find(name.back()) != std::string_view::npos)
-    name.pop_back();
-  static constexpr std::array<std::string_view, 16> kNames = {
-      "python", "pypy", "ipython", "sh",   "bash",  "dash",    "zsh",  "ksh",
-      "fish",   "perl", "ruby",    "node", "julia", "Rscript", "java", "lua"};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
-}
-
 }  // namespace
 
 std::vector<RankSetting> rank_settings(const RunConfig& config) {
@@ -58,15 +43,6 @@ std::vector<RankSetting> rank_settings(const RunConfig& config) {
     settings.push_back({value.key(), value.key() + " = " + text + " (" + origin_text(value.origin) + ")"});
   }
   return settings;
-}
-
-std::string script_kind(const Program& program) {
-  if (program.file == program.executable && is_interpreter(program.file)) return "an interpreter";
-  char start[2] = {};
-  InputFile(program.file).read(start, sizeof start);
-  const bool is_script = (start[0] == '#' && start[1] == '!') || program.file != program.executable ||
-                         is_interpreter(program.executable);
-  return is_script ? "a script" : "";
 }
 
 void warn_of_script(const RunConfig& config, const Program& program) {

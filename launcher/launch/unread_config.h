@@ -19,10 +19,6 @@ struct RankSetting {
 /// The settings of `config` that are for ranks and are not the defaults.
 std::vector<RankSetting> rank_settings(const RunConfig& config);
 
-/// "a script", or "an interpreter" that is to run one: neither contains hookline's library. Empty for other
-/// programs.
-std::string script_kind(const Program& program);
-
 /// Before a run: warns if the program is a script and `config` has settings for ranks.
 void warn_of_script(const RunConfig& config, const Program& program);
 

@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "base/address_text.h"
+#include "base/route.h"
 
 namespace hookline {
 namespace {
@@ -53,6 +54,19 @@ bool is_own_address(const std::string& host) {
     if (own.contains(text_of(entry->ai_addr))) return true;
   }
   return false;
+}
+
+std::string interface_towards(const std::string& address) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_flags = AI_NUMERICHOST;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(address.c_str(), "1", &hints, &found) != 0) return "";
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  const std::string own = own_address_towards(*found);
+  for (const Interface& each : own_interfaces())
+    if (each.address == own) return each.name;
+  return "";
 }
 
 std::string own_addresses() {

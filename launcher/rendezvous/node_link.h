@@ -11,6 +11,7 @@ namespace hookline {
 
 /// Where the nodes meet, and who this one is.
 struct MeetingPlace {
+  bool alone = false;     // there is no other node: the link is only for the ranks' store
   bool serves = false;    // the nodes are to meet at this one
   bool may_join = false;  // it may join instead if they already meet at another launcher of this host
   std::string address;

@@ -31,7 +31,8 @@ constexpr std::array<std::pair<std::string_view, Kind>, 9> kKinds{{{"serves", Ki
                                                                    {"unusable", Kind::unusable}}};
 
 std::string text_of(const MeetingPlace& place, int descriptor) {
-  return nlohmann::json{{"serves", place.serves},
+  return nlohmann::json{{"alone", place.alone},
+                        {"serves", place.serves},
                         {"may_join", place.may_join},
                         {"address", place.address},
                         {"port", place.port},
@@ -46,7 +47,7 @@ std::string text_of(const MeetingPlace& place, int descriptor) {
 }  // namespace
 
 RelayLink::RelayLink(const std::filesystem::path& program, const MeetingPlace& place, const Signals& signals)
-    : program_(program.string()) {
+    : program_(program.string()), is_alone_(place.alone) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     throw std::system_error(errno, std::generic_category(), "socketpair");
@@ -60,7 +61,7 @@ RelayLink::RelayLink(const std::filesystem::path& program, const MeetingPlace& p
   child.before_exec = [&signals] { signals.restore(); };
   spawn(child);
   // Not on its command line, which every user of the host can read.
-  send("secret " + secret_text(place.secret));
+  if (!place.alone) send("secret " + secret_text(place.secret));
 }
 
 void RelayLink::meet(const MeetingPlace& place) { send("meet " + text_of(place, /*descriptor=*/-1)); }
@@ -106,7 +107,9 @@ std::optional<LinkWord> RelayLink::next() {
     }
     if (ended_) {
       if (std::exchange(told_of_end_, true)) return std::nullopt;
-      return LinkWord{Kind::broken, "'" + program_ + "', which talks to the other nodes, has ended"};
+      return LinkWord{Kind::broken, "'" + program_ + "', " +
+                                        (is_alone_ ? "which serves the ranks' store" : "which talks to the other nodes") +
+                                        ", has ended"};
     }
     char block[4096];
     const ssize_t count = ::recv(socket_.get(), block, sizeof block, MSG_DONTWAIT);

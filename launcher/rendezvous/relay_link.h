@@ -1,4 +1,4 @@
-// The launcher's connection to the helper process that talks to the other nodes.
+// The launcher's connection to the helper process that talks to the other nodes, and serves the ranks' store.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace hookline {
 
-/// Lines over a socket to the process that talks to the other nodes.
+/// Lines over a socket to that process.
 class RelayLink : public NodeLink {
  public:
   /// Starts the program `node_relay`, and gives it the other end of the socket. Throws SpawnError or
@@ -45,6 +45,7 @@ class RelayLink : public NodeLink {
 
   FileDescriptor socket_;
   std::string program_;
+  bool is_alone_;
   BoundedLines lines_{BoundedLines::kUnlimited};  // at most a message each
   std::deque<LinkWord> received_;
   bool ended_ = false, told_of_end_ = false;

@@ -71,8 +71,6 @@ class NodeRun {
   }
 
   bool is_alone() const { return setup_.limits.is_alone(); }
-  /// Ranks of a script know only MASTER_ADDR and MASTER_PORT.
-  bool has_agent_store() const { return setup_.is_script && !is_alone(); }
 
   /// If this node's launcher was killed: says nothing to the others, for whom the node is lost, as if its
   /// host were. Its relay ends with the launcher, or a moment later.
@@ -147,9 +145,8 @@ class NodeRun {
     place.run_id = meeting_.run_id;
     place.launch_id = seat.launch;
     place.store_name = store_name_;
-    place.has_agent_store = has_agent_store();
     // The store takes only connections from where this node has joined, so they must go the same way.
-    if (place.has_agent_store) place.main_address = store_address_;
+    if (setup_.has_agent_store) place.use_agent_store(store_address_);
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;
@@ -425,15 +422,15 @@ class NodeRun {
     unanswered_report_.clear();
     store_name_.clear();
     store_port_ = 0;
-    if (seat.node == 0 && !has_agent_store()) {
+    if (seat.node == 0 && !setup_.has_agent_store) {
       store_ = bind_store_socket(reach_of_store());
       store_port_ = store_.port;
     }
     // The other nodes' ranks start once they get the port, and so after the store is there.
-    if (is_alone())
+    if (is_alone() && !setup_.has_agent_store)
       due_ = true;
     else if (seat.node == 0)
-      link_.open_store(seat.round, /*over_tcp=*/has_agent_store());
+      link_.open_store(seat.round, /*over_tcp=*/setup_.has_agent_store);
   }
 
   void hear(const Succession& succession) {
@@ -456,7 +453,7 @@ class NodeRun {
     store_name_ = name;
     store_address_ = address;
     if (port != 0) store_port_ = port;
-    if (seat_->node == 0) say(StorePort{round, store_port_});
+    if (seat_->node == 0 && !is_alone()) say(StorePort{round, store_port_});
     due_ = true;
   }
 

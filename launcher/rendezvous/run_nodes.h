@@ -21,7 +21,7 @@ struct NodeSetup {
   NodeHello hello;
   NodeLimits limits;
   RestartPolicy policy;
-  bool is_script = false;  // the program: its ranks reach the store by MASTER_ADDR and MASTER_PORT
+  bool has_agent_store = false;  // the ranks reach the launchers' store by MASTER_ADDR and MASTER_PORT
   std::chrono::duration<double> grace{10};  // that its ranks have to stop
 };
 

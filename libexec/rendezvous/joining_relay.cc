@@ -12,6 +12,7 @@
 #include "base/address_text.h"
 #include "base/duration_text.h"
 #include "base/file_descriptor.h"
+#include "base/route.h"
 #include "libexec/rendezvous/store_word.h"
 #include "libexec/rendezvous/take_text.h"
 
@@ -29,22 +30,6 @@ constexpr milliseconds kLookUpEvery{5000}, kLookUpUnknownEvery{1000};
 constexpr milliseconds kTimeToBeTaken{1000}, kTimeToRefuse{500};
 constexpr milliseconds kMostBetweenHeartbeats{2000};
 constexpr milliseconds kTimeToDeliver{3000};  // at the end
-
-/// The addresses of a host, in digits. Throws nothing: `why` says why there are none.
-std::vector<std::string> addresses_of(const std::string& host, std::string& why) {
-  addrinfo hints = {}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  std::vector<std::string> addresses;
-  for (const addrinfo* at = found; error == 0 && at; at = at->ai_next) {
-    std::string digits = digits_of(at->ai_addr, at->ai_addrlen);
-    if (!digits.empty() && std::find(addresses.begin(), addresses.end(), digits) == addresses.end())
-      addresses.push_back(std::move(digits));
-  }
-  if (found) ::freeaddrinfo(found);
-  if (addresses.empty()) why = "'" + host + "' is not known here: " + ::gai_strerror(error);
-  return addresses;
-}
 
 /// Does the host of `address`, in digits, answer that nothing listens at `port`?
 bool refuses(const std::string& address, int port) {
@@ -103,7 +88,8 @@ JoiningRelay::Fate JoiningRelay::fate_of(Attempt& attempt) {
     if (std::exchange(has_warned_, true)) return Fate::failed;
     launcher_.tell("warning", "what listens at " + host_and_port(attempt.address, place_.port) +
                                   " does not accept this node, or is no launcher of hookline's; trying for " +
-                                  seconds_text(place_.join_timeout) + ". The launcher there must have " +
+                                  seconds_text(place_.join_timeout) + ". The launcher there must have the same main_address and "
+                                  "main_port, and " +
                                   place_.ticket);
     return Fate::failed;
   }
@@ -146,6 +132,8 @@ bool JoiningRelay::join() {
   }
   answered_ = Clock::now();
   launcher_.tell("serves", "no");
+  lines_.send(std::make_shared<const std::string>(
+      to_line(StoreWord{StoreWord::Kind::reached, 0, joined_->address})));
   resume();
   return true;
 }

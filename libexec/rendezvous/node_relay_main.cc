@@ -1,5 +1,6 @@
-// Carries lines between the launchers of a run's nodes, over encrypted connections. The launcher starts it if
-// a run has several nodes; its only argument is JSON that says where they meet.
+// Carries lines between the launchers of a run's nodes, over encrypted connections, and holds the ranks'
+// store. The launcher starts it if a run has several nodes, or one whose ranks run Python; its only argument
+// is JSON that says where they meet. Alone, it gets only "store".
 //
 // The launcher first writes "secret SECRET", then "up LINE", which goes to the coordinator, and the
 // coordinator's launcher "down NODE LINE", which goes to that node, or to all if NODE is "*". This process
@@ -24,6 +25,7 @@
 #include "launcher/process/file_limit.h"
 #include "libexec/rendezvous/joining_relay.h"
 #include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/lone_relay.h"
 #include "libexec/rendezvous/place.h"
 #include "libexec/rendezvous/run_keys.h"
 #include "libexec/rendezvous/serving_relay.h"
@@ -51,7 +53,9 @@ std::optional<std::string> wait_for_line(LauncherSocket& launcher, const std::st
   return std::nullopt;
 }
 
-void relay(const RelayPlace& place, const RunKeys& keys, zmq::context_t& context, LauncherSocket& launcher) {
+void relay(const RelayPlace& place, const std::string& secret, zmq::context_t& context,
+           LauncherSocket& launcher) {
+  const RunKeys keys = hookline::keys_of(secret, place.address_and_port());
   bool taken_here = false;
   if (place.serves) {
     try {
@@ -85,17 +89,21 @@ int main(int argc, char** argv) {
   }
   // A scheduler signals every process of a job. This one ignores signals: its launcher tells it when to end.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  LauncherSocket launcher(hookline::place_of(argv[1]).descriptor);
+  const RelayPlace first = hookline::place_of(argv[1]);
+  LauncherSocket launcher(first.descriptor);
   try {
     const hookline::RaisedFileLimit each_connection_takes_one;
+    if (first.alone) {
+      hookline::serve_lone_node(first, launcher);
+      return 0;
+    }
     const auto secret = wait_for_line(launcher, "secret ");
     if (!secret) return 0;
     if (zmq_has("curve") != 1) throw std::runtime_error("libzmq on this host was built without CURVE");
-    const RunKeys keys = hookline::keys_of(*secret);
     zmq::context_t context;
-    relay(hookline::place_of(argv[1]), keys, context, launcher);
+    relay(first, *secret, context, launcher);
     while (const auto place = wait_for_line(launcher, "meet "))
-      relay(hookline::place_of(*place), keys, context, launcher);
+      relay(hookline::place_of(*place), *secret, context, launcher);
   } catch (const std::exception& error) {
     launcher.tell("unusable", error.what());
   }

@@ -9,6 +9,7 @@
 namespace hookline {
 
 struct RelayPlace {
+  bool alone = false;  // there is no other node, and nothing but the ranks' store is wanted
   bool serves = false;
   bool may_join = false;  // if another launcher of this host serves already
   std::string address, node;

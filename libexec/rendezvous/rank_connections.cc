@@ -17,7 +17,9 @@
 namespace hookline {
 namespace {
 
-constexpr std::uint64_t kHere = 0, kTcp = 1;  // what epoll calls the two that listen; connections come after
+// What epoll calls those that listen, of which the last ones are for TCP; connections come after.
+constexpr std::uint64_t kHere = 0, kTcp = 1, kLastListening = 255;
+constexpr int kMostPortsTried = 32;
 constexpr int kMostWaiting = 4096;            // to be accepted
 constexpr int kMostInATurn = 256;             // accepted, before others are read from again
 constexpr std::size_t kBlockBytes = 64 << 10;
@@ -33,9 +35,43 @@ struct Address {
 /// In digits; an IPv4 address that came as IPv6, in its own form. Empty if it is no internet address.
 std::string text_of(Address& address) { return without_ipv4_prefix(digits_of(address.get(), address.size)); }
 
+/// Listens at `port`, or if that is 0 at a free one, which it becomes. Closed if the port is taken. Throws
+/// std::system_error.
+FileDescriptor listening_at(const std::string& address, int& port) {
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  ipv6.sin6_port = htons(static_cast<std::uint16_t>(port));
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  ipv4.sin_port = ipv6.sin6_port;
+  const bool is_ipv4 = !address.empty() && ::inet_pton(AF_INET, address.c_str(), &ipv4.sin_addr) == 1;
+  const bool is_ipv6 =
+      !is_ipv4 && (address.empty() || ::inet_pton(AF_INET6, address.c_str(), &ipv6.sin6_addr) == 1);
+  const int only_ipv6 = address.empty() ? 0 : 1;
+  FileDescriptor tcp;
+  if (is_ipv6) tcp = FileDescriptor(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  bool is_bound = tcp.is_open() &&
+                  ::setsockopt(tcp.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_ipv6, sizeof only_ipv6) == 0 &&
+                  ::bind(tcp.get(), reinterpret_cast<const sockaddr*>(&ipv6), sizeof ipv6) == 0;
+  if (is_ipv4 || (address.empty() && !tcp.is_open())) {  // a system may be without IPv6
+    tcp = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    is_bound = tcp.is_open() && ::bind(tcp.get(), reinterpret_cast<const sockaddr*>(&ipv4), sizeof ipv4) == 0;
+  }
+  Address bound;
+  if (is_bound && ::listen(tcp.get(), kMostWaiting) == 0 &&
+      ::getsockname(tcp.get(), bound.get(), &bound.size) == 0) {
+    port = ntohs(bound.bytes.ss_family == AF_INET6
+                     ? reinterpret_cast<const sockaddr_in6&>(bound.bytes).sin6_port
+                     : reinterpret_cast<const sockaddr_in&>(bound.bytes).sin_port);
+    return tcp;
+  }
+  if (port == 0 || errno != EADDRINUSE) fail("can't open a port for the ranks' store");
+  return FileDescriptor();
+}
+
 }  // namespace
 
-RankConnections::RankConnections() : polled_(::epoll_create1(EPOLL_CLOEXEC)), last_(kTcp) {
+RankConnections::RankConnections() : polled_(::epoll_create1(EPOLL_CLOEXEC)), last_(kLastListening) {
   if (!polled_.is_open()) fail("epoll_create1");
 }
 
@@ -49,7 +85,7 @@ void RankConnections::watch(int descriptor, std::uint64_t number, bool reads, bo
 
 std::string RankConnections::listen_here() {
   open_.clear();
-  tcp_.reset();
+  tcp_.clear();
   is_paused_ = false;
   here_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!here_.is_open() || !listen_anywhere(here_.get(), kMostWaiting))
@@ -58,35 +94,23 @@ std::string RankConnections::listen_here() {
   return name_of_socket(here_.get());
 }
 
-int RankConnections::listen_at(const std::string& address,
+int RankConnections::listen_at(const std::vector<std::string>& addresses,
                                std::function<bool(const std::string& address)> is_member) {
   is_member_ = std::move(is_member);
   has_refused_ = false;
-  sockaddr_in6 ipv6{};
-  ipv6.sin6_family = AF_INET6;
-  sockaddr_in ipv4{};
-  ipv4.sin_family = AF_INET;
-  const bool is_ipv4 = !address.empty() && ::inet_pton(AF_INET, address.c_str(), &ipv4.sin_addr) == 1;
-  const bool is_ipv6 =
-      !is_ipv4 && (address.empty() || ::inet_pton(AF_INET6, address.c_str(), &ipv6.sin6_addr) == 1);
-  const int only_ipv6 = address.empty() ? 0 : 1;
-  if (is_ipv6) tcp_ = FileDescriptor(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  bool is_bound = tcp_.is_open() &&
-                  ::setsockopt(tcp_.get(), IPPROTO_IPV6, IPV6_V6ONLY, &only_ipv6, sizeof only_ipv6) == 0 &&
-                  ::bind(tcp_.get(), reinterpret_cast<const sockaddr*>(&ipv6), sizeof ipv6) == 0;
-  if (is_ipv4 || (address.empty() && !tcp_.is_open())) {  // a system may be without IPv6
-    tcp_ = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    is_bound =
-        tcp_.is_open() && ::bind(tcp_.get(), reinterpret_cast<const sockaddr*>(&ipv4), sizeof ipv4) == 0;
+  for (int tries = 0; tries < kMostPortsTried; ++tries) {
+    tcp_.clear();
+    int port = 0;  // free at the first address, and then wanted at the others, too
+    for (const std::string& address : addresses) {
+      tcp_.push_back(listening_at(address, port));
+      if (!tcp_.back().is_open()) break;
+    }
+    if (!tcp_.back().is_open()) continue;
+    for (std::size_t i = 0; i < tcp_.size(); ++i) watch(tcp_[i].get(), kTcp + i, !is_paused_, false, true);
+    return port;
   }
-  Address bound;
-  if (!is_bound || ::listen(tcp_.get(), kMostWaiting) != 0 ||
-      ::getsockname(tcp_.get(), bound.get(), &bound.size) != 0)
-    fail("can't open a port for the ranks' store");
-  watch(tcp_.get(), kTcp, !is_paused_, false, true);
-  return ntohs(bound.bytes.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(bound.bytes).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(bound.bytes).sin_port);
+  errno = EADDRINUSE;
+  fail("can't open a port for the ranks' store");
 }
 
 bool RankConnections::may_connect(int descriptor, const std::string& from) {
@@ -122,7 +146,7 @@ void RankConnections::accept_all(const FileDescriptor& listener, bool is_tcp, st
 void RankConnections::pause(bool pauses) {
   if (std::exchange(is_paused_, pauses) == pauses) return;
   if (here_.is_open()) watch(here_.get(), kHere, !pauses, false, false);
-  if (tcp_.is_open()) watch(tcp_.get(), kTcp, !pauses, false, false);
+  for (std::size_t i = 0; i < tcp_.size(); ++i) watch(tcp_[i].get(), kTcp + i, !pauses, false, false);
 }
 
 void RankConnections::forget(Connection connection) {
@@ -155,8 +179,8 @@ std::vector<RankConnections::Event> RankConnections::events() {
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = ready.at(static_cast<std::size_t>(i));
     const std::uint64_t number = event.data.u64;
-    if (number == kHere || number == kTcp) {
-      accept_all(number == kHere ? here_ : tcp_, number == kTcp, events);
+    if (number <= kLastListening) {
+      accept_all(number == kHere ? here_ : tcp_.at(number - kTcp), number != kHere, events);
       continue;
     }
     if (!open_.contains(number)) continue;

@@ -32,9 +32,11 @@ class RankConnections {
   /// processes of this user only. Returns the socket's name. Throws std::system_error.
   std::string listen_here();
 
-  /// Listens, in addition, at a free TCP port of `address` (in digits; empty: of all addresses), for hosts
-  /// for which `is_member` holds, and for this host. Returns the port. Throws std::system_error.
-  int listen_at(const std::string& address, std::function<bool(const std::string& address)> is_member);
+  /// Listens, in addition, at one free TCP port of these addresses (in digits; an empty one: all of this
+  /// host), for hosts for which `is_member` holds, and for this host. Returns the port. Throws
+  /// std::system_error.
+  int listen_at(const std::vector<std::string>& addresses,
+                std::function<bool(const std::string& address)> is_member);
 
   /// Readable when events() has something to do; for poll().
   int descriptor() const { return polled_.get(); }
@@ -66,7 +68,8 @@ class RankConnections {
   /// False if the connection is broken.
   bool flush(Connection connection);
 
-  FileDescriptor polled_, here_, tcp_;
+  FileDescriptor polled_, here_;
+  std::vector<FileDescriptor> tcp_;
   std::function<bool(const std::string&)> is_member_;
   std::map<Connection, Open> open_;
   Connection last_;

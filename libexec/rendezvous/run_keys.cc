@@ -9,8 +9,8 @@
 namespace hookline {
 namespace {
 
-KeyPair pair_of(const std::string& secret, std::string_view role) {
-  const std::string text = "hookline rendezvous 1 " + std::string(role) + "\n" + secret;
+KeyPair pair_of(const std::string& secret, const std::string& place, std::string_view role) {
+  const std::string text = "hookline rendezvous 2 " + std::string(role) + "\n" + place + "\n" + secret;
   KeyPair pair;
   static_assert(crypto_scalarmult_SCALARBYTES == 32 && crypto_scalarmult_BYTES == 32);
   crypto_generichash(pair.secret_key.data(), pair.secret_key.size(),
@@ -21,9 +21,9 @@ KeyPair pair_of(const std::string& secret, std::string_view role) {
 
 }  // namespace
 
-RunKeys keys_of(const std::string& secret) {
+RunKeys keys_of(const std::string& secret, const std::string& place) {
   if (sodium_init() < 0) throw Error("libsodium can't be used on this machine");
-  return {pair_of(secret, "serving"), pair_of(secret, "joining")};
+  return {pair_of(secret, place, "serving"), pair_of(secret, place, "joining")};
 }
 
 }  // namespace hookline

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/address_text.h"
-#include "libexec/rendezvous/take_text.h"
 
 namespace hookline {
 namespace {
@@ -16,7 +14,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookEvery{100};
-constexpr std::size_t kPieceBytes = 64 << 10;  // of an answer of the store, on its way to another node
 constexpr milliseconds kTimeToHear{3000};      // at the end: for the other nodes to receive all lines
 
 /// The run's address, if that is in digits. Empty, for all addresses of this host, if it is a name: the
@@ -46,7 +43,17 @@ ServingRelay::ServingRelay(const RelayPlace& place, const RunKeys& keys, zmq::co
       access_(context, keys),
       socket_(serving_socket(context, keys, endpoint_of(place))),
       events_(context, socket_),
-      lives_(place.node_timeout) {}
+      lives_(place.node_timeout),
+      store_(launcher, place.address,
+             {.send =
+                  [this](const std::string& node, const StoreWord& word) {
+                    send(node, lines_[node].send(std::make_shared<const std::string>(to_line(word))));
+                  },
+              .is_member =
+                  [this](const std::string& address) {
+                    return std::any_of(hosts_.begin(), hosts_.end(),
+                                       [&](const auto& host) { return host.second.contains(address); });
+                  }}) {}
 
 void ServingRelay::run() {
   launcher_.tell("serves", "yes");
@@ -57,7 +64,7 @@ void ServingRelay::run() {
         {socket_.handle(), 0, ZMQ_POLLIN, 0},
         {access_.socket().handle(), 0, ZMQ_POLLIN, 0},
         {events_.socket().handle(), 0, ZMQ_POLLIN, 0},
-        {nullptr, ranks_.descriptor(), ZMQ_POLLIN, 0},
+        {nullptr, store_.descriptor(), ZMQ_POLLIN, 0},
     };
     constexpr std::size_t kNodes = 0, kAccess = 1, kEvents = 2, kRanks = 3, kLauncher = 4;
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
@@ -70,7 +77,7 @@ void ServingRelay::run() {
     if (has_news(kNodes)) {
       while (const auto received = receive_from_any(socket_)) take(*received, now);
     }
-    if (has_news(kRanks)) serve_ranks();
+    if (has_news(kRanks)) store_.serve_ranks();
     std::vector<std::string> lines;
     if (has_news(kLauncher)) {
       launcher_.flush();
@@ -78,13 +85,14 @@ void ServingRelay::run() {
     }
     for (const std::string& line : lines) {
       if (line.starts_with("down ")) pass_on(line.substr(5));
-      if (line.starts_with("store ")) open_store(line.substr(6));
+      if (line.starts_with("store ")) store_.open(line.substr(6));
     }
     for (const std::string& name : std::exchange(owed_answers_, {}))
       send(name, lines_[name].count(LineStream::Kind::answer));
     if (now - looked >= kLookEvery) {
       looked = now;
       for (const std::string& lost : lives_.take_lost(now)) {
+        hosts_.erase(lost);
         lines_[lost].forget();  // what was meant for it is out of date when it comes back
         store_.end_all_of(lost);
         launcher_.tell("lost", lost);
@@ -106,72 +114,6 @@ void ServingRelay::pass_on(const std::string& text) {
   }
 }
 
-void ServingRelay::open_store(const std::string& text) {
-  std::string_view how = text;
-  const int round = take_number<int>(how).value_or(0);
-  store_.begin_round(round);
-  const std::string name = ranks_.listen_here();
-  const int port =
-      how == " tcp"
-          ? ranks_.listen_at(own_address(place_),
-                             [this](const std::string& address) {
-                               return std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) {
-                                 return host.second.contains(address);
-                               });
-                             })
-          : 0;
-  launcher_.tell("store",
-                 std::to_string(round) + " " + name + " " + std::to_string(port) + " " + place_.address);
-}
-
-void ServingRelay::serve_ranks() {
-  for (const RankConnections::Event& event : ranks_.events()) {
-    const StorePeer peer{"", event.connection};
-    if (event.kind == RankConnections::Event::Kind::opened)
-      store_.open(peer, store_.round());
-    else if (event.kind == RankConnections::Event::Kind::data)
-      answer(store_.take(peer, event.bytes));
-    else
-      store_.end(peer);
-  }
-  if (const auto stranger = ranks_.take_stranger())
-    launcher_.tell("warning",
-                   "a connection from " + *stranger +
-                       " to the ranks' store was refused, as all others like it will be: no node of this run "
-                       "has joined from there");
-}
-
-void ServingRelay::answer(const std::vector<StoreHub::Answer>& answers) {
-  for (const auto& [to, bytes, is_last] : answers) {
-    if (to.node.empty()) {
-      ranks_.send(to.connection, bytes);
-      if (is_last) ranks_.end(to.connection);
-      continue;
-    }
-    // In pieces, since a frame has a longest size.
-    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes)
-      send_line(to.node, {StoreWord::Kind::data, to.connection, bytes.substr(at, kPieceBytes)});
-    if (is_last) send_line(to.node, {StoreWord::Kind::end, to.connection});
-  }
-  if (const std::string problem = store_.take_problem(); !problem.empty())
-    launcher_.tell("warning",
-                   "a rank's connection to the store was closed, because of what came over it: " + problem);
-}
-
-void ServingRelay::send_line(const std::string& node, const StoreWord& word) {
-  send(node, lines_[node].send(std::make_shared<const std::string>(to_line(word))));
-}
-
-void ServingRelay::take(const std::string& node, const StoreWord& word) {
-  const StorePeer peer{node, word.connection};
-  if (word.kind == StoreWord::Kind::data)
-    answer(store_.take(peer, word.bytes));
-  else if (word.kind == StoreWord::Kind::end)
-    store_.end(peer);
-  else if (!store_.open(peer, word.round))
-    answer({{peer, "", true}});
-}
-
 void ServingRelay::take(const Received& received, Clock::time_point now) {
   const std::string& node = received.node;
   const auto frame = LineStream::parse(received.frame);
@@ -182,7 +124,7 @@ void ServingRelay::take(const Received& received, Clock::time_point now) {
   owed_answers_.insert(node);
   if (frame->kind == LineStream::Kind::line) {
     if (!lines.takes(*frame) || frame->line.empty()) return;
-    if (const auto word = store_word_of(frame->line)) return take(node, *word);
+    if (const auto word = store_word_of(frame->line)) return store_.take(node, *word);
     lives_.took(node, frame->line, now);
     launcher_.tell("up", node + " " + received.address + " " + frame->line);
     return;
@@ -196,7 +138,8 @@ void ServingRelay::look_at_connections() {
   while (const auto event = events_.next()) {
     if (event != ConnectionEvents::Event::refused || std::exchange(has_warned_of_strangers_, true)) continue;
     launcher_.tell("warning", "a connection to " + place_.address_and_port() +
-                                  " was refused, as all others like it will be: a node needs " +
+                                  " was refused, as all others like it will be: a node needs the "
+                                  "same main_address and main_port, and " +
                                   place_.ticket);
   }
 }

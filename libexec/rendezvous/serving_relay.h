@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,9 +13,7 @@
 #include "libexec/rendezvous/line_stream.h"
 #include "libexec/rendezvous/node_lives.h"
 #include "libexec/rendezvous/place.h"
-#include "libexec/rendezvous/rank_connections.h"
-#include "libexec/rendezvous/store_hub.h"
-#include "libexec/rendezvous/store_word.h"
+#include "libexec/rendezvous/store_server.h"
 #include "libexec/rendezvous/wire.h"
 
 namespace hookline {
@@ -37,13 +34,7 @@ class ServingRelay {
 
   /// Passes on "NODE LINE", which came from the launcher; NODE is "*" for all who are there.
   void pass_on(const std::string& text);
-  /// "ROUND tcp" or "ROUND here" of the launcher's.
-  void open_store(const std::string& text);
   void take(const Received& received, Clock::time_point now);
-  void take(const std::string& node, const StoreWord& word);
-  void serve_ranks();
-  void answer(const std::vector<StoreHub::Answer>& answers);
-  void send_line(const std::string& node, const StoreWord& word);
   void look_at_connections();
   bool all_have_everything();
   void send(const std::string& node, const std::string& frame);
@@ -56,9 +47,8 @@ class ServingRelay {
   NodeLives lives_;
   std::map<std::string, LineStream> lines_;  // by the nodes' names
   std::set<std::string> owed_answers_;
-  StoreHub store_;
-  RankConnections ranks_;                               // of this node, or all that come by TCP
   std::map<std::string, std::set<std::string>> hosts_;  // the addresses that each node's messages came from
+  StoreServer store_;
   bool has_warned_of_strangers_ = false;
 };
 

@@ -1,5 +1,6 @@
 #include "libexec/rendezvous/store_word.h"
 
+#include "base/address_text.h"
 #include "libexec/rendezvous/take_text.h"
 
 namespace hookline {
@@ -12,6 +13,8 @@ using Kind = StoreWord::Kind;
 std::string to_line(const StoreWord& word) {
   const std::string connection = std::to_string(word.connection);
   switch (word.kind) {
+    case Kind::reached:
+      return "store reached " + word.bytes;
     case Kind::open:
       return "store open " + connection + " " + std::to_string(word.round);
     case Kind::data:
@@ -25,6 +28,12 @@ std::string to_line(const StoreWord& word) {
 std::optional<StoreWord> store_word_of(std::string_view line) {
   StoreWord word;
   if (!take_text(line, "store ")) return std::nullopt;
+  if (take_text(line, "reached ")) {
+    word.kind = Kind::reached;
+    word.bytes = line;
+    const bool is_one = is_address(word.bytes, AF_INET) || is_address(word.bytes, AF_INET6);
+    return is_one ? std::optional(word) : std::nullopt;
+  }
   if (take_text(line, "open "))
     word.kind = Kind::open;
   else if (take_text(line, "data "))

@@ -1,4 +1,4 @@
-// What nodes tell each other of the connections that their ranks have to the run's store.
+// What nodes tell each other of the run's store, and of the connections that their ranks have to it.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@ namespace hookline {
 /// One line of a LineStream. Each node numbers its connections.
 struct StoreWord {
   enum class Kind {
-    open,  // a rank has connected
-    data,  // what it sent, or what is sent to it
-    end    // the connection is closed, or is to be closed
+    reached,  // once, and first: by which address the node has reached the one that serves the store
+    open,     // a rank has connected
+    data,     // what it sent, or what is sent to it
+    end       // the connection is closed, or is to be closed
   };
   Kind kind = Kind::end;
   std::uint64_t connection = 0;
-  std::string bytes = {};  // of data
+  std::string bytes = {};  // of data; of reached: the address, in digits
   int round = 0;           // of open: the round of the run that the rank is in
 };
 

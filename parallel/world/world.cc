@@ -62,8 +62,7 @@ void ignore_closed_connections() {
   if ((former.sa_flags & SA_SIGINFO) == 0 && former.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
 }
 
-/// This machine's address on the route to `host`, at which the others can reach it. Connecting a datagram
-/// socket chooses a route but sends nothing.
+/// This machine's address on the route to `host`, at which the others can reach it.
 std::string own_address_towards(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
@@ -72,16 +71,8 @@ std::string own_address_towards(const std::string& host) {
     throw Error("MASTER_ADDR is '" + host + "', which can't be resolved: " + ::gai_strerror(failure));
   }
   std::string address;
-  for (const addrinfo* candidate = found; candidate && address.empty(); candidate = candidate->ai_next) {
-    const int socket = ::socket(candidate->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (socket < 0) continue;
-    sockaddr_storage own{};
-    socklen_t length = sizeof own;
-    if (::connect(socket, candidate->ai_addr, candidate->ai_addrlen) == 0 &&
-        ::getsockname(socket, reinterpret_cast<sockaddr*>(&own), &length) == 0)
-      address = digits_of(reinterpret_cast<const sockaddr*>(&own), length);
-    ::close(socket);
-  }
+  for (const addrinfo* candidate = found; candidate && address.empty(); candidate = candidate->ai_next)
+    address = own_address_towards(*candidate);
   ::freeaddrinfo(found);
   if (address.empty())
     throw Error("no network interface of this machine leads to MASTER_ADDR '" + host + "'");

@@ -403,6 +403,47 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
                         "run has joined from there\n"));
 }
 
+TEST_F(Nodes, ServeAPythonProgramOnOneHostAtLoopbackAlone) {
+  folder_.write("train.py",
+                "import os, pathlib, sys, time, torch, torch.distributed as dist\n"
+                "dist.init_process_group('gloo')\n"
+                "total = torch.tensor([dist.get_rank() + 1.0])\n"
+                "dist.all_reduce(total)\n"
+                "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0': sys.exit(3 * dist.get_rank())\n"
+                "print('sum', total.item(), flush=True)\n"
+                "while not pathlib.Path('exit').exists(): time.sleep(0.02)\n"
+                "dist.destroy_process_group()\n");
+  // Behind a program that is no Python itself.
+  const auto run = launch(0, {"launch.processes_per_node=2", "launch.max_restarts=1"},
+                          {"/usr/bin/env", PYTHON_PROGRAM, "train.py"});
+  ASSERT_TRUE(run->wait_for("[1]: sum 3.0\n")) << run->err();
+  ProcessOptions listing;
+  listing.arguments = {"-c", "cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == \"0A\" { print $2 }'"};
+  std::istringstream listening(hosts_.start(0, "/bin/sh", listing)->wait().out);
+  std::vector<std::string> addresses;
+  for (std::string each; listening >> each;) addresses.push_back(each.substr(0, each.find(':')));
+  EXPECT_THAT(addresses, AllOf(::testing::SizeIs(::testing::Ge(3U)), ::testing::Each("0100007F")))
+      << "127.0.0.1, for the store and Gloo";
+  let_all_exit(0);
+  const ProcessResult result = run->wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(Nodes, EndIfTheProcessThatServesAPythonProgramsStoreIsGone) {
+  folder_.write("train.py", "import time\nprint('here', flush=True)\ntime.sleep(1)\nraise SystemExit(5)\n");
+  const auto run = launch(0, {"launch.max_restarts=1"}, {PYTHON_PROGRAM, "train.py"});
+  ASSERT_TRUE(run->wait_for("here")) << run->err();
+  const pid_t relay = relay_of(*run);
+  ASSERT_NE(relay, 0);
+  kill(relay, SIGKILL);
+  const ProcessResult result = run->wait();
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err,
+              ::testing::EndsWith("hookline: error: this node can't go on in the run: '" +
+                                  (std::filesystem::path(NODE_RELAY).string()) +
+                                  "', which serves the ranks' store, has ended\n"));
+}
+
 TEST_F(Nodes, NameTheSlowestOne) {
   std::vector<std::unique_ptr<Process>> nodes;
   const std::vector<std::string> sets = {"launch.nnodes=3", "training.max_steps=100000",

@@ -84,8 +84,15 @@ TEST(RankEnvironment, LeadsToTheLaunchersStoreWithItsPort) {
   place.node.store_name = "abcde";
   EXPECT_THAT(rank_environment({}, place, 1), Contains("HOOKLINE_STORE=4321:abcde"));
   EXPECT_THAT(rank_environment({}, place, 1), Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
-  place.node.has_agent_store = true;
-  EXPECT_THAT(rank_environment({}, place, 1), Contains("TORCHELASTIC_USE_AGENT_STORE=True"));
+}
+
+TEST(RankEnvironment, HasPythonRanksUseTheLaunchersStoreAndTheWayToIt) {
+  RunPlace place = some_place();
+  place.node.use_agent_store("127.0.0.1");
+  const auto variables = rank_environment({}, place, 1);
+  EXPECT_THAT(variables, Contains("TORCHELASTIC_USE_AGENT_STORE=True"));
+  EXPECT_THAT(variables, Contains("GLOO_SOCKET_IFNAME=lo"));
+  EXPECT_THAT(rank_environment({"GLOO_SOCKET_IFNAME=eth1"}, place, 1), Contains("GLOO_SOCKET_IFNAME=eth1"));
 }
 
 TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {

@@ -27,6 +27,7 @@
 #include "libexec/rendezvous/run_keys.h"
 #include "libexec/rendezvous/wire.h"
 #include "support/free_port.h"
+#include "support/hosts.h"
 #include "support/process.h"
 
 namespace hookline {
@@ -53,8 +54,8 @@ class Strangers : public ::testing::Test {
     folder_.write("train", "#!/bin/sh\ntouch here$RANK\nwhile ! [ -e exit ]; do sleep 0.02; done\n", true);
   }
 
-  std::unique_ptr<Process> launch(int node, const std::string& token = kToken,
-                                  const std::vector<std::string>& sets = {}, int port = 0) {
+  ProcessOptions options_of(int node, const std::string& token = kToken,
+                            const std::vector<std::string>& sets = {}) {
     ProcessOptions options;
     options.folder = folder_.path();
     options.environment = {{"HOOKLINE_TOKEN", token},
@@ -64,11 +65,16 @@ class Strangers : public ::testing::Test {
     options.arguments = {"launch", "--processes-per-node", "1"};
     for (const std::string& set : {std::string("launch.nnodes=2"), "launch.node_rank=" + std::to_string(node),
                                    std::string("rendezvous.main_address=127.0.0.1"),
-                                   "rendezvous.main_port=" + std::to_string(port != 0 ? port : port_)})
+                                   "rendezvous.main_port=" + std::to_string(port_)})
       options.arguments.insert(options.arguments.end(), {"--set", set});
     for (const std::string& set : sets) options.arguments.insert(options.arguments.end(), {"--set", set});
     options.arguments.emplace_back("./train");
-    return std::make_unique<Process>(HOOKLINE_BINARY, options);
+    return options;
+  }
+
+  std::unique_ptr<Process> launch(int node, const std::string& token = kToken,
+                                  const std::vector<std::string>& sets = {}) {
+    return std::make_unique<Process>(HOOKLINE_BINARY, options_of(node, token, sets));
   }
 
   /// A connection to where the nodes meet; -1 if it was not taken.
@@ -105,6 +111,9 @@ class Strangers : public ::testing::Test {
   }
 
   bool has(const std::string& name) const { return std::filesystem::exists(folder_.path() / name); }
+  RunKeys keys(const std::string& secret) const {
+    return keys_of(secret, "127.0.0.1:" + std::to_string(port_));
+  }
   std::string endpoint() const { return "tcp://127.0.0.1:" + std::to_string(port_); }
 
   TemporaryFolder folder_;
@@ -112,8 +121,10 @@ class Strangers : public ::testing::Test {
 };
 
 constexpr const char* kRefused =
-    "was refused, as all others like it will be: a node needs the token that is here in "
-    "$HOOKLINE_TOKEN\n";
+    "was refused, as all others like it will be: a node needs the same main_address and main_port, and the "
+    "token that is here in $HOOKLINE_TOKEN\n";
+
+constexpr const char* kNoHosts = "network namespaces can't be made here (run as root)";
 
 TEST_F(Strangers, WithGarbageChangeNothing) {
   std::mt19937 random(5);
@@ -168,8 +179,8 @@ bool gets_an_answer(zmq::context_t& context, const RunKeys& keys, const std::str
 TEST_F(Strangers, WithAnotherTokenAreRefused) {
   zmq::context_t context;
   const std::string log = expect_withstands([&] {
-    EXPECT_FALSE(gets_an_answer(context, keys_of("token " + kToken + "!"), endpoint()));
-    EXPECT_FALSE(gets_an_answer(context, keys_of("none"), endpoint()));
+    EXPECT_FALSE(gets_an_answer(context, keys("token " + kToken + "!"), endpoint()));
+    EXPECT_FALSE(gets_an_answer(context, keys("none"), endpoint()));
   });
   EXPECT_THAT(log, HasSubstr(kRefused));
 }
@@ -177,8 +188,8 @@ TEST_F(Strangers, WithAnotherTokenAreRefused) {
 // Each side must prove that it holds the secret.
 TEST_F(Strangers, WhoKnowOnlyThePublicKeyAreRefused) {
   zmq::context_t context;
-  RunKeys half = keys_of("token " + kToken);
-  half.joining = keys_of("another").joining;
+  RunKeys half = keys("token " + kToken);
+  half.joining = keys("another").joining;
   const std::string log = expect_withstands([&] { EXPECT_FALSE(gets_an_answer(context, half, endpoint())); });
   EXPECT_THAT(log, HasSubstr(kRefused));
 }
@@ -195,62 +206,78 @@ TEST_F(Strangers, WithoutEncryptionGetNoAnswer) {
   });
 }
 
-/// Passes what a node and the place where it joins send each other on, and records what the node sends.
-class Recorder {
+/// Stands between a node and the place where it joins: listens on a host of its own, at the loopback address
+/// and the port of the meeting place, passes on what the two send each other, and records it.
+class Between {
  public:
-  explicit Recorder(int to_port) : listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in here{}, there{};
-    here.sin_family = there.sin_family = AF_INET;
-    here.sin_addr.s_addr = there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    there.sin_port = htons(static_cast<std::uint16_t>(to_port));
-    socklen_t size = sizeof here;
-    EXPECT_EQ(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&here), size), 0);
-    EXPECT_EQ(::listen(listening_.get(), 4), 0);
-    ::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&here), &size);
-    port_ = ntohs(here.sin_port);
-    thread_ = std::thread([this, there] { carry(there); });
+  explicit Between(int port) : port_(port) {
+    if (!hosts_.ok()) return;
+    there_.sin_family = AF_INET;
+    there_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    there_.sin_port = htons(static_cast<std::uint16_t>(port));
+    std::thread([this] {  // which stays on that host, as its socket does
+      if (!hosts_.enter(0)) return;
+      listening_ = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      is_there_ =
+          ::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&there_), sizeof there_) == 0 &&
+          ::listen(listening_.get(), 4) == 0;
+    }).join();
+    if (is_there_) thread_ = std::thread([this] { carry(); });
   }
-  ~Recorder() {
+  ~Between() {
     is_over_ = true;
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
+  }
+  /// False if there can't be another host here: then skip the test.
+  bool is_there() const { return is_there_; }
+  /// A node that meets the others through this.
+  std::unique_ptr<Process> start(const ProcessOptions& options) const {
+    return hosts_.start(0, HOOKLINE_BINARY, options);
   }
   int port() const { return port_; }
-  /// What the node has sent. Call it after the node's end.
+  /// From now on passes everything on to another port.
+  void lead_to(int port) { there_.sin_port = htons(static_cast<std::uint16_t>(port)); }
+  /// What the node has sent, and what it has received. Call it after the node's end.
   const std::string& sent() const { return sent_; }
+  const std::string& received() const { return received_; }
   /// Breaks the connection; the next one is carried again.
   void cut() { is_cut_ = true; }
   int connections() const { return connections_; }
 
  private:
-  void carry(const sockaddr_in& there) {
+  void carry() {
     while (!is_over_) {
       pollfd waiting = {listening_.get(), POLLIN, 0};
       if (::poll(&waiting, 1, 50) <= 0) continue;
       const FileDescriptor node(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       const FileDescriptor place(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (::connect(place.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0) continue;
+      if (::connect(place.get(), reinterpret_cast<const sockaddr*>(&there_), sizeof there_) != 0)
+        continue;
       ++connections_;
       while (!is_over_ && !is_cut_.exchange(false)) {
         pollfd both[] = {{node.get(), POLLIN, 0}, {place.get(), POLLIN, 0}};
         ::poll(both, 2, 50);
-        if (both[0].revents != 0 && !pass(node, place, &sent_)) break;
-        if (both[1].revents != 0 && !pass(place, node, nullptr)) break;
+        if (both[0].revents != 0 && !pass(node, place, sent_)) break;
+        if (both[1].revents != 0 && !pass(place, node, received_)) break;
       }
     }
   }
-  static bool pass(const FileDescriptor& from, const FileDescriptor& to, std::string* record) {
+  static bool pass(const FileDescriptor& from, const FileDescriptor& to, std::string& record) {
     char block[65536];
     const ssize_t count = ::recv(from.get(), block, sizeof block, 0);
     if (count <= 0) return false;
-    if (record) record->append(block, static_cast<std::size_t>(count));
+    record.append(block, static_cast<std::size_t>(count));
     return ::send(to.get(), block, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
   }
 
+  testing::Hosts hosts_{1};
+  int port_;
+  sockaddr_in there_{};
   FileDescriptor listening_;
-  int port_ = 0;
+  bool is_there_ = false;
   std::atomic<bool> is_over_{false}, is_cut_{false};
   std::atomic<int> connections_{0};
-  std::string sent_;
+  std::string sent_, received_;
   std::thread thread_;
 };
 
@@ -259,13 +286,16 @@ TEST_F(Strangers, WhoReplayWhatTheyRecordedChangeNothing) {
   {
     const auto first = launch(0);
     ASSERT_TRUE(first->wait_for("waiting for other nodes"));
-    Recorder recorder(port_);
-    const auto second = launch(1, kToken, {}, recorder.port());
+    Between recorder(port_);
+    if (!recorder.is_there()) GTEST_SKIP() << kNoHosts;
+    const auto second = recorder.start(options_of(1));
     ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
     second->signal(SIGINT);  // the recorded node leaves the run, which ends it
     EXPECT_EQ(second->wait().exit_code, 130);
     EXPECT_EQ(first->wait().exit_code, 130);
     recorded = recorder.sent();
+    EXPECT_THAT(recorder.sent() + recorder.received(), Not(AnyOf(HasSubstr("hello"), HasSubstr("train"))))
+        << "everything is encrypted";
   }
   ASSERT_GT(recorded.size(), 500U);
   std::filesystem::remove(folder_.path() / "here0");
@@ -284,8 +314,9 @@ TEST_F(Strangers, WhoReplayWhatTheyRecordedChangeNothing) {
 TEST_F(Strangers, WhoCutConnectionsDoNotEndTheRun) {
   const auto first = launch(0);
   ASSERT_TRUE(first->wait_for("waiting for other nodes"));
-  Recorder link(port_);
-  const auto second = launch(1, kToken, {}, link.port());
+  Between link(port_);
+  if (!link.is_there()) GTEST_SKIP() << kNoHosts;
+  const auto second = link.start(options_of(1));
   ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
   for (int times = 1; times <= 3; ++times) {
     link.cut();
@@ -295,6 +326,26 @@ TEST_F(Strangers, WhoCutConnectionsDoNotEndTheRun) {
   const ProcessResult one = first->wait(), two = second->wait();
   EXPECT_EQ(one.exit_code, 0) << one.err;
   EXPECT_EQ(two.exit_code, 0) << two.err;
+}
+
+TEST_F(Strangers, WhoLeadANodeToAnotherRunOfItsTokenAreDropped) {
+  const auto first = launch(0);
+  ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+  Between link(testing::free_port());
+  if (!link.is_there()) GTEST_SKIP() << kNoHosts;
+  const int own_port = std::exchange(port_, link.port());
+  ProcessOptions of_another_run = options_of(1, kToken, {"launch.join_timeout_seconds=2"});
+  port_ = own_port;
+  link.lead_to(port_);
+  const ProcessResult led_astray = link.start(of_another_run)->wait();
+  EXPECT_EQ(led_astray.exit_code, 1);
+  EXPECT_THAT(led_astray.err, HasSubstr(" does not accept this node"));
+  const auto second = launch(1);
+  folder_.write("exit", "");
+  EXPECT_EQ(second->wait().exit_code, 0);
+  const ProcessResult served = first->wait();
+  EXPECT_EQ(served.exit_code, 0);
+  EXPECT_THAT(served.err, HasSubstr(kRefused));
 }
 
 TEST_F(Strangers, WhoListenedThereBeforeDoNotKeepNodesOut) {
@@ -402,10 +453,10 @@ TEST_F(Strangers, WhoSendByteByByteDoNotKeepNodesOut) {
 // One who holds the token can end the run, but not crash its coordinator.
 TEST_F(Strangers, WhoHoldTheTokenAndSendNonsenseAreIgnored) {
   zmq::context_t context;
-  const RunKeys keys = keys_of("token " + kToken);
+  const RunKeys of_run = keys("token " + kToken);
   std::mt19937 random(6);
   const std::string log = expect_withstands([&] {
-    zmq::socket_t socket = joining_socket(context, keys, "confused" + std::to_string(random()));
+    zmq::socket_t socket = joining_socket(context, of_run, "confused" + std::to_string(random()));
     socket.connect(endpoint());
     LineStream lines;
     const auto say = [&](const std::string& text) {
@@ -442,8 +493,7 @@ TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
       AllOf(
           HasSubstr("hookline: warning: what listens at " + place +
                     " does not accept this node, or is no launcher of hookline's; trying for 2 s. The "
-                    "launcher there must have "
-                    "the token that is here in $HOOKLINE_TOKEN\n"),
+                    "launcher there must have the same main_address and main_port, and the token that is here in $HOOKLINE_TOKEN\n"),
           HasSubstr("hookline: error: this node can't take part in the run: what listens at " + place +
                     " does not accept this node, or is no launcher of hookline's: see that main_address and "
                     "main_port are the same on every node, and that the launcher there has the token that is "
@@ -465,13 +515,13 @@ TEST_F(Strangers, AreAllOtherUsersIfNoTokenIsGiven) {
                             "$HOOKLINE_TOKEN)\n";
   ASSERT_TRUE(first->wait_for("; they need " + needs)) << first->err();
   zmq::context_t context;
-  EXPECT_FALSE(gets_an_answer(context, keys_of("none"), endpoint()));
-  EXPECT_FALSE(gets_an_answer(context, keys_of("token " + std::string(64, '0')), endpoint()));
+  EXPECT_FALSE(gets_an_answer(context, keys("none"), endpoint()));
+  EXPECT_FALSE(gets_an_answer(context, keys("token " + std::string(64, '0')), endpoint()));
   const auto second = launch(1, "");
   folder_.write("exit", "");
   EXPECT_EQ(first->wait().exit_code, 0);
   EXPECT_EQ(second->wait().exit_code, 0);
-  EXPECT_THAT(first->err(), HasSubstr("a node needs " + needs));
+  EXPECT_THAT(first->err(), HasSubstr("a node needs the same main_address and main_port, and " + needs));
 }
 
 TEST_F(Strangers, MayJoinARunThatIsInsecure) {
@@ -482,7 +532,7 @@ TEST_F(Strangers, MayJoinARunThatIsInsecure) {
                                       "127.0.0.1:" +
                                       std::to_string(port_)));
   zmq::context_t context;
-  EXPECT_TRUE(gets_an_answer(context, keys_of("none"), endpoint()));
+  EXPECT_TRUE(gets_an_answer(context, keys("none"), endpoint()));
   const auto second = launch(1, "", open);
   folder_.write("exit", "");
   EXPECT_EQ(first->wait().exit_code, 0);
@@ -499,7 +549,7 @@ TEST_F(Strangers, StayOutOfAnInsecureRunThatHasAToken) {
           "hookline: warning: [rendezvous] insecure = true has no effect beside a token: only nodes that "
           "have the one in $HOOKLINE_TOKEN may join\n"));
   zmq::context_t context;
-  EXPECT_FALSE(gets_an_answer(context, keys_of("none"), endpoint()));
+  EXPECT_FALSE(gets_an_answer(context, keys("none"), endpoint()));
   first->signal(SIGINT);
   EXPECT_EQ(first->wait().exit_code, 130);
 }

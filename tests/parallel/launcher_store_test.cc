@@ -38,7 +38,7 @@ class Server {
   explicit Server(milliseconds delay = milliseconds(0))
       : delay_(delay),
         name_(ranks_.listen_here()),
-        port_(ranks_.listen_at("127.0.0.1", [](auto&) { return false; })) {
+        port_(ranks_.listen_at({"127.0.0.1"}, [](auto&) { return false; })) {
     hub_.begin_round(1);
     thread_ = std::thread([this] {
       while (!is_over_) serve();
@@ -237,7 +237,7 @@ class Relay {
 };
 
 TEST(LauncherStore, IsTheSameOnAllNodes) {
-  const RunKeys keys = keys_of("a secret of this test");
+  const RunKeys keys = keys_of("a secret of this test", "this place");
   RelayPlace place;
   place.address = "127.0.0.1";
   place.port = testing::free_port();

@@ -1,10 +1,14 @@
 #include "support/hosts.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <utility>
 #include <vector>
+
+#include "base/file_descriptor.h"
 
 namespace hookline::testing {
 namespace {
@@ -57,6 +61,11 @@ std::unique_ptr<Process> Hosts::start(int host, const std::string& program, Proc
   return std::make_unique<Process>(IP_PROGRAM, options);
 }
 
+bool Hosts::enter(int host) const {
+  const FileDescriptor space(::open(("/var/run/netns/" + name(host)).c_str(), O_RDONLY | O_CLOEXEC));
+  return space.is_open() && ::setns(space.get(), CLONE_NEWNET) == 0;
+}
+
 bool Hosts::configure(int host, std::vector<std::string> arguments) const {
   arguments.insert(arguments.begin(), {"-n", name(host)});
   return ip(std::move(arguments));
@@ -83,6 +92,10 @@ bool Hosts::lose(int host, int percent) const {
 
 void Hosts::cut(int host) const {
   EXPECT_TRUE(ip({"-n", name(kSwitch), "link", "set", port(host), "nomaster"}));
+}
+
+void Hosts::heal(int host) const {
+  EXPECT_TRUE(ip({"-n", name(kSwitch), "link", "set", port(host), "master", "switch"}));
 }
 
 void Hosts::unplug(int host) const {

@@ -25,6 +25,9 @@ class Hosts {
 
   std::unique_ptr<Process> start(int host, const std::string& program, ProcessOptions options) const;
 
+  /// The calling thread is on that host from now on. False if that fails.
+  bool enter(int host) const;
+
   /// Gives the host an IPv6 address, "fd99::1" for host 0, and returns it; empty if this system has no IPv6.
   std::string add_ipv6(int host) const;
 
@@ -40,6 +43,9 @@ class Hosts {
 
   /// Drops packets to and from the host; its interface stays up.
   void cut(int host) const;
+
+  /// Undoes cut().
+  void heal(int host) const;
 
   /// As if its cable were pulled: its interface goes down, and the system notices.
   void unplug(int host) const;

@@ -8,18 +8,20 @@
 namespace hookline {
 namespace {
 
-TEST(RunKeys, FollowFromTheSecretAlone) {
-  const RunKeys keys = keys_of("token abc"), same = keys_of("token abc"), other = keys_of("token abd");
+TEST(RunKeys, FollowFromTheSecretAndThePlaceAlone) {
+  const RunKeys keys = keys_of("token abc", "node1:1"), same = keys_of("token abc", "node1:1");
   EXPECT_EQ(keys.serving.secret_key, same.serving.secret_key);
   EXPECT_EQ(keys.joining.public_key, same.joining.public_key);
-  EXPECT_NE(keys.serving.secret_key, other.serving.secret_key);
-  EXPECT_NE(keys.joining.secret_key, other.joining.secret_key);
+  for (const RunKeys& other : {keys_of("token abd", "node1:1"), keys_of("token abc", "node1:2")}) {
+    EXPECT_NE(keys.serving.secret_key, other.serving.secret_key);
+    EXPECT_NE(keys.joining.secret_key, other.joining.secret_key);
+  }
   EXPECT_NE(keys.serving.secret_key, keys.joining.secret_key);
 }
 
 // libzmq derives the same public key, by its own code.
 TEST(RunKeys, AreKeyPairsOfCurve) {
-  const RunKeys keys = keys_of("token abc");
+  const RunKeys keys = keys_of("token abc", "node1:1");
   for (const KeyPair& pair : {keys.serving, keys.joining}) {
     char secret[41], expected[41], given[41];
     ASSERT_TRUE(zmq_z85_encode(secret, pair.secret_key.data(), pair.secret_key.size()));

@@ -10,6 +10,7 @@
 #include "base/lines.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "launcher/launch/script_kind.h"
 #include "launcher/launch/unread_config.h"
 #include "launcher/rank/program.h"
 #include "launcher/sweep/table.h"

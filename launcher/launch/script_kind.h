@@ -1,0 +1,18 @@
+// What a command line tells of the program: whether it is a script, and whether Python runs it.
+#pragma once
+
+#include <string>
+
+#include "launcher/rank/program.h"
+
+namespace hookline {
+
+/// "a script", or "an interpreter" that is to run one: neither contains hookline's library. Empty for other
+/// programs.
+std::string script_kind(const Program& program);
+
+/// Is the program Python, or a script whose first line names Python, or another program, not built with
+/// hookline, that is to start a Python or a ".py" file among its arguments (numactl, uv)?
+bool runs_python(const Program& program);
+
+}  // namespace hookline

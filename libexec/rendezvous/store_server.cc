@@ -1,0 +1,91 @@
+#include "libexec/rendezvous/store_server.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "base/address_text.h"
+#include "base/route.h"
+#include "libexec/rendezvous/take_text.h"
+
+namespace hookline {
+namespace {
+
+constexpr std::size_t kPieceBytes = 64 << 10;  // of an answer, on its way to another node
+const char* const kAllAddresses = "";
+
+}  // namespace
+
+StoreServer::StoreServer(LauncherSocket& launcher, std::string address, Others others)
+    : launcher_(launcher), address_(std::move(address)), others_(std::move(others)) {}
+
+std::vector<std::string> StoreServer::places() const {
+  if (is_address(address_, AF_INET) || is_address(address_, AF_INET6)) return {address_};
+  // An address that is none of this host's is translated on the way, to an unknown one of its own.
+  if (!std::all_of(reached_at_.begin(), reached_at_.end(), is_here)) return {kAllAddresses};
+  std::set<std::string> places = reached_at_;
+  std::string ignored;
+  for (const std::string& own : addresses_of(address_, ignored))
+    if (is_here(own)) places.insert(own);
+  if (places.empty()) return {kAllAddresses};
+  return {places.begin(), places.end()};
+}
+
+void StoreServer::open(const std::string& text) {
+  std::string_view how = text;
+  const int round = take_number<int>(how).value_or(0);
+  store_.begin_round(round);
+  const std::string name = ranks_.listen_here();
+  const int port = how == " tcp" ? ranks_.listen_at(places(), others_.is_member) : 0;
+  launcher_.tell("store",
+                 std::to_string(round) + " " + name + " " + std::to_string(port) + " " + address_);
+}
+
+void StoreServer::serve_ranks() {
+  for (const RankConnections::Event& event : ranks_.events()) {
+    const StorePeer peer{"", event.connection};
+    if (event.kind == RankConnections::Event::Kind::opened)
+      store_.open(peer, store_.round());
+    else if (event.kind == RankConnections::Event::Kind::data)
+      answer(store_.take(peer, event.bytes));
+    else
+      store_.end(peer);
+  }
+  if (const auto stranger = ranks_.take_stranger())
+    launcher_.tell("warning",
+                   "a connection from " + *stranger +
+                       " to the ranks' store was refused, as all others like it will be: no node of this run "
+                       "has joined from there");
+}
+
+void StoreServer::take(const std::string& node, const StoreWord& word) {
+  const StorePeer peer{node, word.connection};
+  if (word.kind == StoreWord::Kind::reached)
+    reached_at_.insert(word.bytes);
+  else if (word.kind == StoreWord::Kind::data)
+    answer(store_.take(peer, word.bytes));
+  else if (word.kind == StoreWord::Kind::end)
+    store_.end(peer);
+  else if (!store_.open(peer, word.round))
+    answer({{peer, "", true}});
+}
+
+void StoreServer::answer(const std::vector<StoreHub::Answer>& answers) {
+  for (const auto& [to, bytes, is_last] : answers) {
+    if (to.node.empty()) {
+      ranks_.send(to.connection, bytes);
+      if (is_last) ranks_.end(to.connection);
+      continue;
+    }
+    // In pieces, since a frame has a longest size.
+    for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes)
+      others_.send(to.node, {StoreWord::Kind::data, to.connection, bytes.substr(at, kPieceBytes)});
+    if (is_last) others_.send(to.node, {StoreWord::Kind::end, to.connection});
+  }
+  if (const std::string problem = store_.take_problem(); !problem.empty())
+    launcher_.tell("warning",
+                   "a rank's connection to the store was closed, because of what came over it: " + problem);
+}
+
+}  // namespace hookline

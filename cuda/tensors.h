@@ -1,4 +1,4 @@
-// The kernels of low_rank.h on tensors, as hooks/numerics/cuda_kernels.h describes them.
+// The kernels of power_sgd_kernels.h on tensors, as hooks/numerics/cuda_kernels.h describes them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/low_rank.h"
+#include "cuda/power_sgd_kernels.h"
 
 namespace hookline::cuda {
 

@@ -14,9 +14,9 @@
 #include <iostream>
 #include <string>
 
-#include "net.h"
 #include "parallel/hookline.h"
 #include "text_dataset.h"
+#include "transformer.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "libexec/self_test/check_limits.h"
-#include "libexec/self_test/collectives.h"
+#include "libexec/self_test/collective_checks.h"
 
 namespace hookline {
 namespace {

@@ -35,7 +35,7 @@
 #include "hooks/build_stamp.h"
 #include "libexec/self_test/check_limits.h"
 #include "libexec/self_test/checks.h"
-#include "libexec/self_test/collectives.h"
+#include "libexec/self_test/collective_checks.h"
 #include "libexec/self_test/hooks.h"
 #include "libexec/self_test/links.h"
 #include "libexec/self_test/sharding.h"

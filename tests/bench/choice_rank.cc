@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "examples/charlm/net.h"
+#include "examples/charlm/transformer.h"
 #include "examples/digits/net.h"
 #include "hooks/registry.h"
 #include "parallel/choice/bucket_sizes.h"

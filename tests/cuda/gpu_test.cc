@@ -15,7 +15,7 @@
 #include "hooks/registry.h"
 #include "parallel/hookline.h"
 #include "parallel/world/placement.h"
-#include "tests/hooks/given_gradients.h"
+#include "tests/hooks/chosen_gradients.h"
 #include "tests/support/failure.h"
 #include "tests/support/one_matrix.h"
 #include "tests/support/process.h"

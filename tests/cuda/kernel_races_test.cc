@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/low_rank.h"
+#include "cuda/power_sgd_kernels.h"
 #include "tests/cuda/racing_kernels.h"
 #include "tests/support/kernel_races.h"
 

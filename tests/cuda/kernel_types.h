@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/low_rank.h"
+#include "cuda/power_sgd_kernels.h"
 #include "tests/cuda/execution.h"
 
 namespace hookline::testing {

@@ -13,7 +13,7 @@
 #include "hooks/register.h"
 #include "parallel/distributed_module.h"
 #include "parallel/world/placement.h"
-#include "tests/hooks/given_gradients.h"
+#include "tests/hooks/chosen_gradients.h"
 #include "tests/hooks/lagging_hook.h"
 #include "tests/support/run_ranks.h"
 

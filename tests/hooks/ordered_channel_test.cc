@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hooks/comm_hook.h"
-#include "tests/hooks/given_gradients.h"
+#include "tests/hooks/chosen_gradients.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {

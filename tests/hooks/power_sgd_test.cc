@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "hooks/registry.h"
-#include "tests/hooks/given_gradients.h"
+#include "tests/hooks/chosen_gradients.h"
 #include "tests/hooks/lagging_hook.h"
-#include "tests/support/messages.h"
+#include "tests/support/logged_messages.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {

@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "parallel/hookline.h"
 #include "tests/support/failure.h"
-#include "tests/support/messages.h"
+#include "tests/support/logged_messages.h"
 #include "tests/support/run_ranks.h"
 
 namespace hookline {

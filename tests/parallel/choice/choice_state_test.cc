@@ -13,7 +13,7 @@
 #include "parallel/accelerator.h"
 #include "tests/parallel/choice/choosing_trainer.h"
 #include "tests/support/failure.h"
-#include "tests/support/messages.h"
+#include "tests/support/logged_messages.h"
 #include "tests/support/process.h"
 
 namespace hookline {

@@ -14,7 +14,7 @@
 #include "parallel/distributed_module.h"
 #include "parallel/world/same_bits.h"
 #include "tests/support/failure.h"
-#include "tests/support/messages.h"
+#include "tests/support/logged_messages.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 

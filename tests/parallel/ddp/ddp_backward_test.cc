@@ -17,7 +17,7 @@
 #include "parallel/ddp/ddp.h"
 #include "parallel/distributed_module.h"
 #include "parallel/fsdp/fsdp.h"
-#include "tests/support/checkpointed.h"
+#include "tests/support/activation_checkpointing.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 

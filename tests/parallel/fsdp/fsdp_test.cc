@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "parallel/hookline.h"
-#include "tests/support/checkpointed.h"
+#include "tests/support/activation_checkpointing.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "parallel/accelerator.h"
-#include "tests/support/messages.h"
+#include "tests/support/logged_messages.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "parallel/accelerator.h"
-#include "tests/support/messages.h"
+#include "tests/support/logged_messages.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
 

@@ -20,7 +20,7 @@
 #include "hooks/registry.h"
 #include "parallel/ddp/watched_group.h"
 #include "parallel/distributed_module.h"
-#include "tests/hooks/given_gradients.h"
+#include "tests/hooks/chosen_gradients.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
 

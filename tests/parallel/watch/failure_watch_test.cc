@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "hooks/future.h"
 #include "parallel/watch/long_waits.h"
-#include "tests/support/messages.h"
+#include "tests/support/logged_messages.h"
 
 namespace hookline {
 namespace {

@@ -1,4 +1,4 @@
-#include "libexec/self_test/collectives.h"
+#include "libexec/self_test/collective_checks.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>

@@ -1,4 +1,4 @@
-#include "launcher/cli/verbs/sweep/facts.h"
+#include "launcher/cli/verbs/sweep/sweep_facts.h"
 
 #include <sched.h>
 

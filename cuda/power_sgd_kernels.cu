@@ -1,4 +1,4 @@
-#include "cuda/low_rank.h"
+#include "cuda/power_sgd_kernels.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

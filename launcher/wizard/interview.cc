@@ -8,9 +8,9 @@
 #include "base/count_text.h"
 #include "base/duration_text.h"
 #include "base/number_text.h"
-#include "config/schema/questions.h"
 #include "hooks/catalog/option.h"
 #include "hooks/catalog/wire_estimate.h"
+#include "launcher/wizard/questions.h"
 #include "prediction/choice_rule.h"
 
 namespace hookline {

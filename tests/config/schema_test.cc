@@ -6,7 +6,6 @@
 #include <set>
 #include <sstream>
 
-#include "config/schema/questions.h"
 #include "config/toml/toml_keys.h"
 
 namespace hookline {
@@ -40,15 +39,6 @@ TEST(Schema, ReadsBackTheFieldItSets) {
       if (&other == &row) continue;
       EXPECT_EQ(other.get(config), other.option.default_value) << row.key() << " sets " << other.key();
     }
-  }
-}
-
-TEST(Schema, HasAQuestionForEachKeyThatIsAskedFor) {
-  for (const KeyRow& row : schema()) {
-    const bool has_no_effect = row.key() == "ddp.dim" || row.key() == "ddp.check_reduction";
-    const bool is_asked = !has_no_effect && row.key() != "launch.node_rank";
-    const std::string question = question_for(row.key());
-    EXPECT_EQ(question.ends_with('?') || question.ends_with("join."), is_asked) << row.key();
   }
 }
 

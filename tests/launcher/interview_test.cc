@@ -5,8 +5,10 @@
 
 #include <map>
 
+#include "config/schema/schema.h"
 #include "config/starting_file.h"
 #include "launcher/wizard/hold_interview.h"
+#include "launcher/wizard/questions.h"
 
 namespace hookline {
 namespace {
@@ -170,6 +172,15 @@ TEST(Interview, AsksForEachKeyOfTheSchema) {
   for (const OptionRow& option : catalog.find_hook("power_sgd")->options)
     EXPECT_THAT(script.ids(), Contains(std::string(kHookOptionTable) + "." + option.name));
   EXPECT_THAT(script.asked.back().choices.size(), 1U) << "nothing is left but to write the file";
+}
+
+TEST(Interview, HasAQuestionForEachKeyThatIsAskedFor) {
+  for (const KeyRow& row : schema()) {
+    const bool has_no_effect = row.key() == "ddp.dim" || row.key() == "ddp.check_reduction";
+    const bool is_asked = !has_no_effect && row.key() != "launch.node_rank";
+    const std::string question = question_for(row.key());
+    EXPECT_EQ(question.ends_with('?') || question.ends_with("join."), is_asked) << row.key();
+  }
 }
 
 TEST(Interview, AsksForTheShardedHookOnlyWithAShardedModel) {

@@ -1,14 +1,14 @@
-#include "config/schema/questions.h"
+#include "launcher/wizard/questions.h"
 
 namespace hookline {
 namespace {
 
-struct Row {
+struct KeyQuestion {
   std::string_view key;
   const char* question;
 };
 
-constexpr Row kQuestions[] = {
+constexpr KeyQuestion kQuestions[] = {
     {"launch.processes_per_node", "How many ranks on each machine?"},
     {"launch.nnodes", "How many machines? A range such as \"2:4\" takes as many as join."},
     {"launch.omp_num_threads", "How many threads should each rank use?"},
@@ -88,8 +88,8 @@ constexpr Row kQuestions[] = {
 }  // namespace
 
 std::string question_for(std::string_view key) {
-  for (const Row& row : kQuestions)
-    if (row.key == key) return row.question;
+  for (const KeyQuestion& asked : kQuestions)
+    if (asked.key == key) return asked.question;
   return "";
 }
 

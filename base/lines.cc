@@ -5,9 +5,9 @@
 #include <cctype>
 #include <utility>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
 #include "base/regular_file.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
 
 namespace hookline {
 

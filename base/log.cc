@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace hookline::log {
 namespace {

@@ -1,5 +1,5 @@
 // hookline's own messages, on standard error: the launcher's and the ranks'. Thread-safe. A message may have
-// several lines; other control characters are escaped (base/printable.h), so that no text from elsewhere
+// several lines; other control characters are escaped (base/text/printable.h), so that no text from elsewhere
 // steers a terminal.
 #pragma once
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/address_text.h"
+#include "base/text/address_text.h"
 #include "base/file_descriptor.h"
 
 namespace hookline {

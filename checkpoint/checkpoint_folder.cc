@@ -11,8 +11,8 @@
 #include <optional>
 #include <system_error>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 
 namespace hookline {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "config/schema/origin_text.h"
 #include "config/schema/schema.h"
 #include "config/toml/edit.h"

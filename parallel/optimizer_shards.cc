@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
 #include "hooks/ddp/scatter_average.h"
 #include "parallel/resume/optimizer_state.h"
 #include "parallel/shards/gradient_shares.h"

@@ -11,9 +11,9 @@
 #include <variant>
 #include <vector>
 
-#include "base/count_text.h"
-#include "base/duration_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
 #include "shared_memory/chunks.h"
 #include "shared_memory/seats.h"
 

@@ -9,10 +9,10 @@
 #include <cstddef>
 #include <cstring>
 
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/file_descriptor.h"
 #include "base/random_hex.h"
+#include "base/text/count_text.h"
 #include "base/unix_socket.h"
 
 namespace hookline {

@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
-#include "base/count_text.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 #include "config/run_files.h"
 
 namespace hookline {

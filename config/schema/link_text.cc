@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/bounded_json.h"
-#include "base/number_text.h"
 #include "base/regular_file.h"
+#include "base/text/number_text.h"
 
 namespace hookline {
 namespace {

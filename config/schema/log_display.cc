@@ -4,7 +4,7 @@
 #include <charconv>
 #include <limits>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 namespace {

@@ -1,6 +1,6 @@
 #include "config/schema/origin_text.h"
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 

@@ -3,10 +3,10 @@
 #include <memory>
 #include <set>
 
-#include "base/bytes_text.h"
 #include "base/folder_access.h"
 #include "base/regular_file.h"
 #include "base/suggest.h"
+#include "base/text/bytes_text.h"
 #include "config/schema/schema.h"
 #include "config/sources/collect.h"
 #include "config/sources/file_keys.h"

@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "base/bytes_text.h"
 #include "base/folder_access.h"
-#include "base/printable.h"
 #include "base/regular_file.h"
+#include "base/text/bytes_text.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 namespace {

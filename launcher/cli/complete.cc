@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "config/resolve.h"
 #include "config/schema/schema.h"
 #include "config/sources/find_config.h"

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 namespace {

@@ -7,9 +7,9 @@
 
 namespace hookline {
 
-/// While it lives, what is written to `out` goes through printable_lines (base/printable.h) if `descriptor`,
-/// where it ends up, is a terminal. A pipe or a file gets the bytes as they are: a value, a job or a page,
-/// for another program.
+/// While it lives, what is written to `out` goes through printable_lines (base/text/printable.h) if
+/// `descriptor`, where it ends up, is a terminal. A pipe or a file gets the bytes as they are: a value, a job
+/// or a page, for another program.
 class TerminalText : private std::streambuf {
  public:
   TerminalText(std::ostream& out, int descriptor);

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "base/bytes_text.h"
-#include "base/printable.h"
+#include "base/text/bytes_text.h"
+#include "base/text/printable.h"
 #include "launcher/facts/facts.h"
 
 namespace hookline {

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/folder_access.h"
-#include "base/list_text.h"
 #include "base/regular_file.h"
+#include "base/text/list_text.h"
 #include "launcher/import/accelerate_config.h"
 #include "launcher/import/launchers.h"
 

@@ -1,6 +1,6 @@
 
 #include "base/lines.h"
-#include "base/list_text.h"
+#include "base/text/list_text.h"
 #include "launcher/import/imported.h"
 #include "launcher/import/launchers.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <system_error>
 
-#include "base/duration_text.h"
 #include "base/log.h"
+#include "base/text/duration_text.h"
 #include "config/run_files.h"
 #include "launcher/launch/libexec.h"
 #include "launcher/process/child.h"

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "base/count_text.h"
-#include "base/printable.h"
+#include "base/text/count_text.h"
+#include "base/text/printable.h"
 #include "config/schema/node_count.h"
 #include "config/visible_gpus.h"
 #include "launcher/launch/node_setup.h"

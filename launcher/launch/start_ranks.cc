@@ -9,10 +9,10 @@
 #include <system_error>
 #include <utility>
 
-#include "base/count_text.h"
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/count_text.h"
+#include "base/text/printable.h"
 #include "config/print.h"
 #include "config/schema/log_display.h"
 #include "config/schema/origin_text.h"

@@ -6,7 +6,7 @@
 
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "config/print.h"
 #include "config/run_files.h"
 #include "config/schema/origin_text.h"

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <utility>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
-#include "base/list_text.h"
-#include "base/number_text.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/list_text.h"
+#include "base/text/number_text.h"
 
 namespace hookline {
 namespace {

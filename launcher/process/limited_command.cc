@@ -12,8 +12,8 @@
 #include <csignal>
 #include <system_error>
 
-#include "base/duration_text.h"
 #include "base/file_descriptor.h"
+#include "base/text/duration_text.h"
 #include "launcher/process/child.h"
 #include "launcher/process/own_environment.h"
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <cstring>
 
-#include "base/duration_text.h"
+#include "base/text/duration_text.h"
 
 namespace hookline {
 namespace {

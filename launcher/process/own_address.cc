@@ -9,8 +9,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "base/address_text.h"
 #include "base/route.h"
+#include "base/text/address_text.h"
 
 namespace hookline {
 namespace {

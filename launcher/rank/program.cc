@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "base/folder_access.h"
-#include "base/printable.h"
 #include "base/regular_file.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/address_text.h"
+#include "base/text/address_text.h"
 #include "config/run_files.h"
 #include "launcher/process/own_address.h"
 #include "launcher/rank/error_file.h"

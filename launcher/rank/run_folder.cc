@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "base/log.h"
-#include "base/time_text.h"
+#include "base/text/time_text.h"
 #include "config/run_files.h"
 
 namespace hookline {

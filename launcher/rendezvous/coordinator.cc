@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/count_text.h"
-#include "base/duration_text.h"
-#include "base/list_text.h"
-#include "base/number_text.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/list_text.h"
+#include "base/text/number_text.h"
 #include "launcher/process/exit_code.h"
 #include "launcher/rendezvous/slowest_node.h"
 

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/address_text.h"
-#include "base/count_text.h"
-#include "base/list_text.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/address_text.h"
+#include "base/text/count_text.h"
+#include "base/text/list_text.h"
+#include "base/text/printable.h"
 #include "launcher/process/outcome.h"
 #include "launcher/rank/rank_sockets.h"
 #include "launcher/supervise/failure_report.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "base/number_text.h"
+#include "base/text/number_text.h"
 
 namespace hookline {
 namespace {

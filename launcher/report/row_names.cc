@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "config/schema/schema.h"
 #include "hooks/catalog/catalog.h"
 

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <utility>
 
-#include "base/count_text.h"
 #include "base/lines.h"
+#include "base/text/count_text.h"
 #include "config/schema/node_count.h"
 #include "launcher/schedulers/surroundings_parts.h"
 

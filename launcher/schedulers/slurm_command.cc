@@ -8,7 +8,7 @@
 #include <csignal>
 #include <optional>
 
-#include "base/duration_text.h"
+#include "base/text/duration_text.h"
 #include "launcher/process/child.h"
 #include "launcher/process/outcome.h"
 #include "launcher/process/own_environment.h"

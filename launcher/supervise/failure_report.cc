@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <csignal>
 
-#include "base/bytes_text.h"
-#include "base/list_text.h"
-#include "base/printable.h"
+#include "base/text/bytes_text.h"
+#include "base/text/list_text.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 namespace {

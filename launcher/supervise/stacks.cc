@@ -11,11 +11,11 @@
 #include <system_error>
 #include <utility>
 
-#include "base/duration_text.h"
 #include "base/lines.h"
-#include "base/list_text.h"
 #include "base/log.h"
 #include "base/regular_file.h"
+#include "base/text/duration_text.h"
+#include "base/text/list_text.h"
 #include "launcher/containment/process_tree.h"
 #include "launcher/output/rank_stream.h"
 #include "launcher/process/child.h"

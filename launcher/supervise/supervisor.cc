@@ -11,9 +11,9 @@
 #include <string>
 #include <utility>
 
-#include "base/duration_text.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/duration_text.h"
+#include "base/text/printable.h"
 #include "launcher/containment/sentinel.h"
 #include "launcher/process/child.h"
 #include "launcher/process/machine.h"

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/regular_file.h"
-#include "base/time_text.h"
+#include "base/text/time_text.h"
 #include "checkpoint/replace_durably.h"
 #include "launcher/process/shell.h"
 #include "launcher/schedulers/job_text.h"

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "base/bounded_json.h"
-#include "base/bytes_text.h"
 #include "base/folder_access.h"
 #include "base/regular_file.h"
+#include "base/text/bytes_text.h"
 #include "config/run_files.h"
 #include "launcher/rank/run_folder.h"
 

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <cstddef>
 
-#include "base/duration_text.h"
-#include "base/number_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/number_text.h"
 #include "launcher/output/columns.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/table.h"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 #include "launcher/schedulers/slurm_array.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/metrics_file.h"

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/count_text.h"
-#include "base/duration_text.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
 #include "launcher/sweep/known_trials.h"
 #include "launcher/sweep/progress_line.h"
 #include "launcher/sweep/progress_text.h"

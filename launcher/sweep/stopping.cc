@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "base/number_text.h"
+#include "base/text/number_text.h"
 
 namespace hookline {
 namespace {

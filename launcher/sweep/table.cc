@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/bounded_json.h"
-#include "base/bytes_text.h"
-#include "base/count_text.h"
-#include "base/duration_text.h"
-#include "base/number_text.h"
-#include "base/printable.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/number_text.h"
+#include "base/text/printable.h"
 #include "launcher/output/columns.h"
 
 namespace hookline {

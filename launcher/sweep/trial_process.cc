@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "base/bounded_json.h"
-#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/lines.h"
 #include "base/regular_file.h"
+#include "base/text/duration_text.h"
 #include "config/run_files.h"
 #include "launcher/output/rank_stream.h"
 #include "launcher/process/child.h"

@@ -4,10 +4,10 @@
 #include <chrono>
 #include <utility>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
-#include "base/duration_text.h"
-#include "base/number_text.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/number_text.h"
 #include "hooks/catalog/option.h"
 #include "hooks/catalog/wire_estimate.h"
 #include "launcher/wizard/questions.h"

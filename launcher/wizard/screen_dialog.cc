@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "launcher/wizard/dialog.h"
 
 namespace hookline {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <system_error>
 
-#include "base/bytes_text.h"
+#include "base/text/bytes_text.h"
 #include "libexec/estimate/pickle.h"
 
 namespace hookline {

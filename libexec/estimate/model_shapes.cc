@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "base/bytes_text.h"
+#include "base/text/bytes_text.h"
 #include "libexec/estimate/archive_limits.h"
 #include "libexec/estimate/pickle.h"
 #include "libexec/estimate/script.h"

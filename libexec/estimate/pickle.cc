@@ -5,7 +5,7 @@
 #include <limits>
 #include <set>
 
-#include "base/bytes_text.h"
+#include "base/text/bytes_text.h"
 
 namespace hookline {
 namespace {

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/address_text.h"
-#include "base/duration_text.h"
 #include "base/file_descriptor.h"
 #include "base/route.h"
+#include "base/text/address_text.h"
+#include "base/text/duration_text.h"
 #include "libexec/rendezvous/store_word.h"
 #include "libexec/rendezvous/take_text.h"
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "base/address_text.h"
+#include "base/text/address_text.h"
 
 namespace hookline {
 

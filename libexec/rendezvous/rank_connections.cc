@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/address_text.h"
+#include "base/text/address_text.h"
 #include "base/unix_socket.h"
 
 namespace hookline {

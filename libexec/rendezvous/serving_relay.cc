@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/address_text.h"
+#include "base/text/address_text.h"
 
 namespace hookline {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/address_text.h"
+#include "base/text/address_text.h"
 #include "base/route.h"
 #include "libexec/rendezvous/take_text.h"
 

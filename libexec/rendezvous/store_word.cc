@@ -1,6 +1,6 @@
 #include "libexec/rendezvous/store_word.h"
 
-#include "base/address_text.h"
+#include "base/text/address_text.h"
 #include "libexec/rendezvous/take_text.h"
 
 namespace hookline {

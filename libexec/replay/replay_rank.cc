@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "config/recording.h"
 #include "hooks/registry.h"
 #include "parallel/ddp/given_gradients.h"

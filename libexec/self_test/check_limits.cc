@@ -4,8 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
 
 namespace hookline {
 namespace {

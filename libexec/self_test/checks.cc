@@ -6,11 +6,11 @@
 #include <system_error>
 #include <utility>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
-#include "base/duration_text.h"
-#include "base/printable.h"
 #include "base/regular_file.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/printable.h"
 
 namespace hookline {
 namespace {

@@ -26,12 +26,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
-#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/printable.h"
 #include "hooks/build_stamp.h"
 #include "libexec/self_test/check_limits.h"
 #include "libexec/self_test/checks.h"

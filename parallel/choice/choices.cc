@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/list_text.h"
 #include "base/log.h"
 #include "base/regular_file.h"
+#include "base/text/list_text.h"
 #include "hooks/registry.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/rank/environment.h"

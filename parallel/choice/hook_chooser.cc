@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/number_text.h"
+#include "base/text/number_text.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_in_use.h"
 #include "parallel/choice/link_cost.h"

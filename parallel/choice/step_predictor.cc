@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "base/duration_text.h"
 #include "base/log.h"
+#include "base/text/duration_text.h"
 #include "parallel/choice/hook_costs.h"
 #include "prediction/choice_rule.h"
 #include "prediction/network.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/count_text.h"
+#include "base/text/count_text.h"
 
 namespace hookline {
 

@@ -4,8 +4,8 @@
 #include <exception>
 #include <utility>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "hooks/future.h"
 #include "hooks/numerics/rank_sum.h"
 #include "parallel/groups/future_work.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/bytes_text.h"
+#include "base/text/bytes_text.h"
 
 namespace hookline {
 namespace {

@@ -5,10 +5,10 @@
 #include <system_error>
 #include <utility>
 
-#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/time_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/time_text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/checksum.h"
 #include "parallel/world/text_exchange.h"

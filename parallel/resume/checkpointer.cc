@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/time_text.h"
+#include "base/text/count_text.h"
+#include "base/text/time_text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/manifest.h"
 #include "parallel/resume/loader_state.h"

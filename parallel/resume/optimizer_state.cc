@@ -13,9 +13,9 @@
 #include <set>
 #include <tuple>
 
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 #include "parallel/tensors/byte_tensor.h"
 
 namespace hookline {

@@ -1,7 +1,7 @@
 #include "parallel/tensors/saved_part.h"
 
-#include "base/count_text.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 
 namespace hookline {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <sstream>
 
-#include "base/duration_text.h"
+#include "base/text/duration_text.h"
 #include "parallel/watch/watch_times.h"
 
 namespace hookline {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "base/duration_text.h"
+#include "base/text/duration_text.h"
 
 namespace hookline {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 #include <utility>
 
-#include "base/list_text.h"
+#include "base/text/list_text.h"
 
 namespace hookline {
 namespace {

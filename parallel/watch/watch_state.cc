@@ -4,8 +4,8 @@
 
 #include <exception>
 
-#include "base/duration_text.h"
 #include "base/error.h"
+#include "base/text/duration_text.h"
 #include "parallel/rank/rank_status.h"
 #include "parallel/watch/heartbeat.h"
 #include "parallel/watch/watch_times.h"

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/duration_text.h"
-#include "base/list_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/list_text.h"
 #include "base/unix_socket.h"
 
 namespace hookline {

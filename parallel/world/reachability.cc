@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/address_text.h"
-#include "base/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/address_text.h"
+#include "base/text/duration_text.h"
 #include "parallel/rank/environment.h"
 
 namespace hookline {

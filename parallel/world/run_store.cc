@@ -9,10 +9,10 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
-#include "base/address_text.h"
-#include "base/duration_text.h"
 #include "base/error.h"
-#include "base/list_text.h"
+#include "base/text/address_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/list_text.h"
 #include "parallel/rank/environment.h"
 #include "parallel/world/launcher_store.h"
 

@@ -26,9 +26,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/address_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/address_text.h"
 #include "hooks/comm.h"
 #include "parallel/groups/gloo_group.h"
 #include "parallel/groups/gloo_groups.h"

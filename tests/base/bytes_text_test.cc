@@ -1,4 +1,4 @@
-#include "base/bytes_text.h"
+#include "base/text/bytes_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/duration_text.h"
+#include "base/text/duration_text.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "base/number_text.h"
+#include "base/text/number_text.h"
 
 #include <gtest/gtest.h>
 

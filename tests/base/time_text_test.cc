@@ -1,4 +1,4 @@
-#include "base/time_text.h"
+#include "base/text/time_text.h"
 
 #include <gtest/gtest.h>
 

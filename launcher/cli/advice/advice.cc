@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "base/bounded_json.h"
-#include "base/bytes_text.h"
-#include "base/count_text.h"
-#include "base/duration_text.h"
 #include "base/error.h"
-#include "base/number_text.h"
-#include "base/printable.h"
 #include "base/regular_file.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/duration_text.h"
+#include "base/text/number_text.h"
+#include "base/text/printable.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/output/columns.h"
 #include "prediction/choice_rule.h"

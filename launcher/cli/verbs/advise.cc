@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/bytes_text.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/bytes_text.h"
+#include "base/text/printable.h"
 #include "config/resolve.h"
 #include "config/schema/origin_text.h"
 #include "launcher/cli/advice/advice.h"

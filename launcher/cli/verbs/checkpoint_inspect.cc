@@ -3,12 +3,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/printable.h"
-#include "base/time_text.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/printable.h"
+#include "base/text/time_text.h"
 #include "checkpoint/tensor_file.h"
 #include "launcher/cli/checkpoints_in.h"
 #include "launcher/cli/verb_parser.h"

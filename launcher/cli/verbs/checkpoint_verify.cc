@@ -1,11 +1,11 @@
 // hookline checkpoint verify: does a checkpoint hold what was written?
 #include <iostream>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/printable.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "launcher/cli/checkpoints_in.h"
 #include "launcher/cli/verb_parser.h"

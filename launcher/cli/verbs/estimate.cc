@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/bytes_text.h"
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/number_text.h"
+#include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
+#include "base/text/number_text.h"
 #include "config/checks/hook_settings.h"
 #include "config/resolve.h"
 #include "config/schema/link_text.h"

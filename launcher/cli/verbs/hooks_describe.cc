@@ -1,7 +1,7 @@
 // hookline hooks describe: one hook and its options.
 #include <iostream>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/launch/catalog_of.h"

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"
 #include "launcher/launch/catalog_of.h"

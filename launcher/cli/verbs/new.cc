@@ -6,7 +6,7 @@
 
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "checkpoint/replace_durably.h"
 #include "config/resolve.h"
 #include "config/starting_file.h"

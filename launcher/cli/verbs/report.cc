@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/folder_access.h"
 #include "base/log.h"
-#include "base/time_text.h"
+#include "base/text/time_text.h"
 #include "checkpoint/replace_durably.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/bounded_json.h"
-#include "base/count_text.h"
 #include "base/log.h"
 #include "base/regular_file.h"
+#include "base/text/count_text.h"
 #include "config/resolve.h"
 #include "config/schema/origin_text.h"
 #include "launcher/cli/short_run/log_folder.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "config/resolve.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/folder_access.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "config/sources/find_config.h"
 #include "launcher/cli/config_choice.h"
 #include "launcher/cli/verb_parser.h"

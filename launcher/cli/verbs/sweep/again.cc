@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "base/count_text.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/sweep/array_job.h"
 #include "launcher/sweep/trial_files.h"

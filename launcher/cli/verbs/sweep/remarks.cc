@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/count_text.h"
 #include "base/lines.h"
 #include "base/log.h"
-#include "base/printable.h"
+#include "base/text/count_text.h"
+#include "base/text/printable.h"
 #include "launcher/launch/script_kind.h"
 #include "launcher/launch/unread_config.h"
 #include "launcher/rank/program.h"

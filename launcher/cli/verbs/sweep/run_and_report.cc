@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 #include "launcher/cli/verbs/sweep/again.h"
 #include "launcher/cli/verbs/sweep/remarks.h"
 #include "launcher/cli/verbs/sweep/winners.h"

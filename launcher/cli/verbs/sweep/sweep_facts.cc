@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/count_text.h"
+#include "base/text/count_text.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/shell.h"

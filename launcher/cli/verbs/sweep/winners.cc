@@ -4,7 +4,7 @@
 #include <iostream>
 #include <string>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "checkpoint/replace_durably.h"
 #include "launcher/process/shell.h"
 

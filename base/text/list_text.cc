@@ -1,4 +1,4 @@
-#include "base/list_text.h"
+#include "base/text/list_text.h"
 
 namespace hookline {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "launcher/import/import_parts.h"
 #include "launcher/import/imported.h"
-#include "launcher/import_parts.h"
 #include "support/process.h"
 
 namespace hookline {

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/node_runs.h"
+#include "launcher/rendezvous/node_runs.h"
 #include "support/hosts.h"
 #include "support/process.h"
 #include "support/sanitized.h"

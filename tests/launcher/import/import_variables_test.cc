@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/import/import_parts.h"
 #include "launcher/import/imported.h"
 #include "launcher/import/shell_script.h"
-#include "launcher/import_parts.h"
 
 namespace hookline {
 namespace {

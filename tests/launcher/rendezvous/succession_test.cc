@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/node_runs.h"
+#include "launcher/rendezvous/node_runs.h"
 
 namespace hookline {
 namespace {

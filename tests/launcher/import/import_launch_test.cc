@@ -4,9 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/import/import_parts.h"
 #include "launcher/import/imported.h"
 #include "launcher/import/shell_script.h"
-#include "launcher/import_parts.h"
 #include "support/process.h"
 
 namespace hookline {

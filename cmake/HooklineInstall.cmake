@@ -15,7 +15,7 @@ if(HOOKLINE_TORCH_HALF)
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/hookline.h
     CONTENT "#pragma once\n#include \"parallel/hookline.h\"\n")
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
-    CONTENT "#pragma once\n#include \"hooks/comm_hook.h\"\n#include \"hooks/per_bucket.h\"\n#include \"hooks/register.h\"\n")
+    CONTENT "#pragma once\n#include \"hooks/comm_hook.h\"\n#include \"hooks/per_bucket.h\"\n#include \"hooks/registry/register.h\"\n")
   foreach(target hookline_hookline hookline_plugin)
     target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

@@ -1,7 +1,7 @@
 # The hooks themselves, which run inside a rank.
 hookline_library(hookline_hooks
   SOURCES
-    comm.cc comm_hook.cc future.cc in_order.cc plugin.cc register.cc registry.cc
+    comm.cc comm_hook.cc future.cc in_order.cc registry/plugin.cc registry/register.cc registry/registry.cc
     ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc ddp/scatter_average.cc
     fsdp/buffer_pool.cc fsdp/gradient_scatter.cc
     ddp/power_sgd.cc ddp/power_sgd_layout.cc ddp/power_sgd_options.cc
@@ -10,7 +10,7 @@ hookline_library(hookline_hooks
     ddp/power_sgd_bucket.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
-    build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h in_order.h plugin.h register.h registry.h
+    build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h in_order.h registry/plugin.h registry/register.h registry/registry.h
     ddp/allreduce.h ddp/half_compress.h ddp/half_wrapper.h ddp/noop.h
     ddp/power_sgd.h ddp/power_sgd_layout.h ddp/power_sgd_options.h
     per_bucket.h numerics/bucket_parts.h numerics/cuda_kernels.h numerics/finite_check.h numerics/half_cast.h numerics/in_parallel.h numerics/kernels.h numerics/low_rank.h)

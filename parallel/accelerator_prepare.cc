@@ -2,7 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/accelerator.h"
 #include "parallel/accelerator_state.h"
 #include "parallel/choice/choices.h"

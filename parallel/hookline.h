@@ -2,7 +2,7 @@
 #pragma once
 
 #include "hooks/per_bucket.h"
-#include "hooks/register.h"
+#include "hooks/registry/register.h"
 #include "parallel/accelerator.h"
 #include "parallel/data/data_loader.h"
 #include "parallel/fsdp/fsdp_unit.h"

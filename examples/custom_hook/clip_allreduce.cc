@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "hooks/comm_hook.h"
-#include "hooks/register.h"
+#include "hooks/registry/register.h"
 
 namespace {
 

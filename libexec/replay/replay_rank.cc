@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "base/text/printable.h"
 #include "config/recording.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/ddp/given_gradients.h"
 #include "parallel/hookline.h"
 #include "parallel/tensors/safetensors.h"

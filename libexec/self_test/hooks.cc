@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "hooks/catalog/wire_estimate.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/ddp/given_gradients.h"
 #include "parallel/distributed_module.h"
 #include "parallel/world/same_bits.h"

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/regular_file.h"
 #include "base/text/list_text.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/rank/environment.h"
 

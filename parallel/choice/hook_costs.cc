@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/choice/hook_timing.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/measures.h"

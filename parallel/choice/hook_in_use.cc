@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/ddp/between_hosts.h"
 
 namespace hookline {

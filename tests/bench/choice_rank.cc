@@ -28,7 +28,7 @@
 
 #include "examples/charlm/transformer.h"
 #include "examples/digits/net.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_chooser.h"
 #include "parallel/choice/hook_in_use.h"

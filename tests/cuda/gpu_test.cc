@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "config/visible_gpus.h"
 #include "hooks/numerics/low_rank.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/hookline.h"
 #include "parallel/world/placement.h"
 #include "tests/hooks/chosen_gradients.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "config/visible_gpus.h"
-#include "hooks/register.h"
+#include "hooks/registry/register.h"
 #include "parallel/distributed_module.h"
 #include "parallel/world/placement.h"
 #include "tests/hooks/chosen_gradients.h"

@@ -1,5 +1,5 @@
 // Plug-ins in a rank: shared libraries whose hooks are added to the registry.
-#include "hooks/plugin.h"
+#include "hooks/registry/plugin.h"
 
 #include <gmock/gmock.h>
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "tests/hooks/chosen_gradients.h"
 #include "tests/hooks/lagging_hook.h"
 #include "tests/support/logged_messages.h"

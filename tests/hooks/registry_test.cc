@@ -1,4 +1,4 @@
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

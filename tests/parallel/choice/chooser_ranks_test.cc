@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/choice/hook_chooser.h"
 #include "parallel/distributed_module.h"
 #include "tests/parallel/choice/choosing_trainer.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/choice/hook_chooser.h"
 #include "parallel/distributed_module.h"
 #include "tests/support/run_ranks.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/choice/deferred_average.h"
 #include "parallel/choice/hook_costs.h"
 #include "parallel/choice/hook_timing.h"

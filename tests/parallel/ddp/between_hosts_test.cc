@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/ddp/ddp.h"
 #include "parallel/distributed_module.h"
 #include "parallel/world/same_bits.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/distributed_module.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/distributed_module.h"
 #include "tests/support/failure.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/accelerator.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 #include "parallel/ddp/watched_group.h"
 #include "parallel/distributed_module.h"
 #include "tests/hooks/chosen_gradients.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 
 namespace hookline {
 

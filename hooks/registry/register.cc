@@ -1,4 +1,4 @@
-#include "hooks/register.h"
+#include "hooks/registry/register.h"
 
 #include <cstdio>
 #include <cstdlib>

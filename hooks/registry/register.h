@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hooks/build_stamp.h"
-#include "hooks/registry.h"
+#include "hooks/registry/registry.h"
 
 namespace hookline::detail {
 

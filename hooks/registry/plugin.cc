@@ -1,4 +1,4 @@
-#include "hooks/plugin.h"
+#include "hooks/registry/plugin.h"
 
 #include <dlfcn.h>
 
@@ -7,7 +7,7 @@
 
 #include "hooks/build_stamp.h"
 #include "hooks/catalog/hook_rows.h"
-#include "hooks/register.h"
+#include "hooks/registry/register.h"
 
 namespace hookline {
 namespace {

@@ -45,5 +45,5 @@ void train() {
 
 }  // namespace
 
-// An error ends the program with its message, and the exit code 2 for bad input.
+// At an error the program prints its message and exits, with 2 for bad input.
 int main() { train(); }

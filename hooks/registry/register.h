@@ -12,8 +12,8 @@
 
 namespace hookline::detail {
 
-/// Registers a hook when the code is loaded. A program is loaded before main: a broken or duplicate row ends
-/// it with a message and exit code 2. In a plug-in, the RegistrationCollector takes the hook.
+/// Registers a hook when the code is loaded. A program is loaded before main: at a broken or duplicate row
+/// it exits with 2 and a message. In a plug-in, the RegistrationCollector takes the hook.
 struct HookRegistration {
   HookRegistration(std::string_view row_json, HookFactory factory);
 };
@@ -47,9 +47,9 @@ class RegistrationCollector {
 ///
 /// Use it at namespace scope, in a source file of the program or of a plug-in: a shared library that links
 /// hookline::plugin and that a config names in [ddp] plugins. Not in a static library, whose unused files the
-/// linker drops. `hookline launch` reads the row from the file before it starts anything. A broken row or a
-/// taken name ends a program before main with exit code 2; in a plug-in, it is a HookError when the plug-in
-/// is loaded.
+/// linker drops. `hookline launch` reads the row from the file before it starts anything. At a broken row
+/// or a taken name a program exits with 2 before main; in a plug-in, it is a HookError when the plug-in is
+/// loaded.
 #define HOOKLINE_REGISTER_HOOK(HookClass, row_json)                                                    \
   namespace {                                                                                          \
   [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] const char hookline_row_##HookClass[] =   \

@@ -37,7 +37,7 @@ struct TrialResult {
   double seconds = 0;            // from start to end
   std::string judged_by;         // the metric, and which value of it
   std::optional<double> metric;  // its value
-  bool ran_well = false;         // its launch ended with 0
+  bool ran_well = false;         // its launch exited with 0
   std::optional<std::int64_t> step;
   std::string measures = "{}";  // a JSON object: what the run has measured itself
 };

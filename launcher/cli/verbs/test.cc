@@ -71,7 +71,7 @@ void conclude(std::optional<Json> report, int code, bool json) {
     report->at("checks").push_back(
         {{"name", "run"},
          {"verdict", "failed"},
-         {"found", "the test ended with exit code " + std::to_string(code) + " before all was tried"},
+         {"found", "the test exited with code " + std::to_string(code) + " before all was tried"},
          {"advice", "standard error says why"}});
   }
   if (json && report) std::cout << report->dump(2) << "\n";

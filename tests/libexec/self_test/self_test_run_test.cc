@@ -160,7 +160,7 @@ TEST(SelfTest, GivesAVerdictEvenIfRanksDie) {
   EXPECT_EQ(json["verdict"], "failed");
   EXPECT_GT(json["not_tried"], 0);
   EXPECT_EQ(json["checks"][0]["name"], "join");
-  EXPECT_EQ(json["checks"].back()["found"], "the test ended with exit code 137 before all was tried");
+  EXPECT_EQ(json["checks"].back()["found"], "the test exited with code 137 before all was tried");
   EXPECT_THAT(result.err, HasSubstr(" was killed by SIGKILL"));
   result = killed_test({});
   EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.err << result.out;

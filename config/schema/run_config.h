@@ -21,7 +21,7 @@ struct Origin {
 
 /// [launch]: who runs where.
 struct LaunchConfig {
-  std::string nnodes = "1";               // number of hosts; "2:4": at least 2, at most 4
+  std::string nnodes = "1";               // number of nodes; "2:4": at least 2, at most 4
   std::optional<std::int64_t> node_rank;  // of this node; unset: "auto", the order in which nodes join
   std::optional<std::int64_t> processes_per_node;  // unset: "auto", the number of GPUs, else 1
   std::optional<std::int64_t> omp_num_threads;     // unset: "auto", cores divided by ranks, at least 1

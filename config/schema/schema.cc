@@ -335,7 +335,7 @@ std::vector<KeyRow> make_schema() {
   nnodes.or_integer = true;
   rows.push_back(with_form(
       key<launch, &LaunchConfig::nnodes>("launch", std::move(nnodes)), counts_nodes,
-      "must be a number of hosts, such as 2, a range, such as \"2:4\", or one with spares, such as \"4+1\""));
+      "must be a number of nodes, such as 2, a range, such as \"2:4\", or one with spares, such as \"4+1\""));
   rows.push_back(open_key<launch, &LaunchConfig::node_rank, kAuto>(
       "launch",
       count("node_rank", "", 0, "This host's node rank, from 0; auto: in the order in which nodes join.")));
@@ -372,7 +372,7 @@ std::vector<KeyRow> make_schema() {
       "launch",
       one_of("restart", {"curable", "always"},
              "Which failures restart the run. curable: not exit code 2, nor the same failure at "
-             "the same step twice, nor the loss of a host before the ranks have got further than in "
+             "the same step twice, nor the loss of a node before the ranks have got further than in "
              "an earlier attempt that lost one.")));
   rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>(
       "launch", seconds_up_to_a_day(

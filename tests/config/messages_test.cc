@@ -115,7 +115,7 @@ TEST_F(Messages, SayHowToWriteNnodes) {
       report_of("[launch]\nnnodes = \"4:2\"\n"),
       "run.toml:2:10: error: bad value \"4:2\" for 'nnodes' in [launch]\n"
       "  2 | nnodes = \"4:2\"\n"
-      "    |          ^~~~~ must be a number of hosts, such as 2, a range, such as \"2:4\", or one with "
+      "    |          ^~~~~ must be a number of nodes, such as 2, a range, such as \"2:4\", or one with "
       "spares, such as \"4+1\"\n");
   for (const std::string nodes : {"0", "-1", "4097", "\"\"", "\"2:\"", "\":2\"", "\"two\"", "\"1:2:3\"",
                                   "\"2+\"", "\"2+0\"", "\"2:4+1\"", "\"4000+100\"", "2.0", "true"})

@@ -553,7 +553,7 @@ TEST_F(Nodes, FailOnANodeThatTookNoPart) {
                         "became free for it\n"));
 }
 
-TEST_F(Nodes, ContinueWhenRanksNoticeALostHostFirst) {
+TEST_F(Nodes, ContinueWhenRanksNoticeALostNodeFirst) {
   std::vector<std::unique_ptr<Process>> nodes;
   const std::vector<std::string> sets = {"launch.nnodes=2:3", "training.checkpoint_every_steps=1",
                                          "training.max_steps=600", "rendezvous.node_timeout_seconds=6"};

@@ -223,7 +223,7 @@ TEST(Interview, SaysWhyAnAnswerIsInvalid) {
   const InterviewEnd end = hold_interview(interview(), script, false);
   EXPECT_EQ(end.how, InterviewEnd::How::finished);
   EXPECT_THAT(script.problems,
-              ElementsAre(HasSubstr("bad value \"many\" for 'nnodes' in [launch]: must be a number of hosts"),
+              ElementsAre(HasSubstr("bad value \"many\" for 'nnodes' in [launch]: must be a number of nodes"),
                           HasSubstr("bad value \"0\""), "it is none of the choices"));
 }
 

@@ -251,7 +251,7 @@ struct TextSource {
       if (is_table(key))
         return report(
             "what is given for the table '" + key + "' is not valid TOML",
-            "write it as {key = value, key = value}, with text in quotes: " + key + "={name = \"text\"}");
+            "write it as {key = value, key = value}, with strings in quotes: " + key + "={name = \"text\"}");
       if (const char quote = first_byte(value); is_key(key) && (quote == '"' || quote == '\''))
         return report(
             "bad value " + shown_value(value) + " for '" + key + "'",

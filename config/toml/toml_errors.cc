@@ -45,7 +45,7 @@ std::optional<Diagnostic> missing_quotes(const SourceText& source, Span line) {
   for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   const bool is_flag = lower == "true" || lower == "false";
   return diagnostic_at(source.place(*value), Severity::error, "'" + word + "' is not a TOML value",
-                       is_flag ? "write " + lower : "text needs quotes: \"" + word + "\"");
+                       is_flag ? "write " + lower : "a string needs quotes: \"" + word + "\"");
 }
 
 /// In any of TOML's four notations.

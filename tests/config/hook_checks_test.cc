@@ -208,7 +208,7 @@ TEST_F(HookChoice, ReportsNothingAboutOptionsWhenTheHookCouldNotBeRead) {
   EXPECT_EQ(report_of(ddp("comm_hook = power_sgd\ncomm_state_option.warm_start = true\n")),
             "run.toml:2:13: error: 'power_sgd' is not a TOML value\n"
             "  2 | comm_hook = power_sgd\n"
-            "    |             ^~~~~~~~~ text needs quotes: \"power_sgd\"\n");
+            "    |             ^~~~~~~~~ a string needs quotes: \"power_sgd\"\n");
 }
 
 TEST_F(HookChoice, FindsTheHookOfAProgramWithAndWithoutItsPrefix) {

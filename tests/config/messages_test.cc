@@ -206,7 +206,7 @@ TEST_F(Messages, ReportSyntaxErrorsBesideAllOthers) {
                       "seed = -1\n"),
             "run.toml:2:13: error: 'fp16' is not a TOML value\n"
             "  2 | comm_hook = fp16\n"
-            "    |             ^~~~ text needs quotes: \"fp16\"\n"
+            "    |             ^~~~ a string needs quotes: \"fp16\"\n"
             "run.toml:3:17: error: the number 99999999999999999999 is too large\n"
             "  3 | bucket_cap_mb = 99999999999999999999\n"
             "    |                 ^~~~~~~~~~~~~~~~~~~~ an integer has 64 bits\n"

@@ -76,7 +76,7 @@ TEST_F(Precedence, SaysWhatIsWrongWithATomlValue) {
             "--set dpd: error: unknown key 'dpd'\n  a key is a table, a dot and a name: ddp.comm_hook\n");
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"ddp", "{comm_hook = fp16}"}}),
             "--set ddp: error: what is given for the table 'ddp' is not valid TOML\n"
-            "  write it as {key = value, key = value}, with text in quotes: ddp={name = \"text\"}\n");
+            "  write it as {key = value, key = value}, with strings in quotes: ddp={name = \"text\"}\n");
   EXPECT_EQ(report_of("[ddp]\n", {}, {{"logging.trackers", "[mlflow]"}}),
             "--set logging.trackers: error: bad value \"[mlflow]\" for 'trackers' in [logging]\n"
             "  must be an array of \"tensorboard\", \"mlflow\"; write [\"a\", \"b\"] as in TOML, or a,b "

@@ -147,14 +147,14 @@ class Reader {
                                   [](const auto& child) { return child.first == kZip; });
     if (zip != rest.children.end()) {
       if (zip->second.kind != TomlNode::Kind::table || zip->second.children.empty())
-        error(zip->second.key, "zip has no lists",
-              "write [grid.zip], and in it keys whose lists advance together");
+        error(zip->second.key, "zip has no arrays",
+              "write [grid.zip], and in it keys whose arrays advance together");
       grid.zip = values_.dimensions(zip->second, tried_);
       const auto differs = std::find_if(grid.zip.begin(), grid.zip.end(), [&](const Dimension& each) {
         return each.values.size() != grid.zip.front().values.size();
       });
       if (differs != grid.zip.end())
-        error(zip->second.key, "the lists of zip are not of one length",
+        error(zip->second.key, "the arrays of zip are not of one length",
               "'" + grid.zip.front().key + "' has " + std::to_string(grid.zip.front().values.size()) +
                   " values, '" + differs->key + "' " + std::to_string(differs->values.size()));
       rest.children.erase(zip);
@@ -202,7 +202,7 @@ class Reader {
     }
     if (rest.children.empty())
       error(table.key, "a random search needs keys to draw",
-            "write args.lr = { from = 1e-4, to = 1e-1, log = true }, or a list to choose from");
+            "write args.lr = { from = 1e-4, to = 1e-1, log = true }, or an array to choose from");
     sweep_.searches.push_back(std::move(search));
   }
 

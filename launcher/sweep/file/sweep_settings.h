@@ -43,7 +43,7 @@ struct SweepKeyRow {
   void (*set)(SweepSettings&, const OptionValue&);
 };
 
-/// All but `seeds`, which is a list of numbers.
+/// All but `seeds`, which is an array of integers.
 const std::vector<SweepKeyRow>& sweep_schema();
 
 }  // namespace hookline

@@ -32,10 +32,10 @@ class SweepValues {
   /// The values that each key below `table` takes in turn.
   std::vector<Dimension> dimensions(const TomlNode& table, std::vector<GivenKey>& given) const;
 
-  /// The same of one key: a list, a range or a single value.
+  /// The same of one key: an array, a range or a single value.
   Dimension dimension(const std::string& key, const TomlNode& node) const;
 
-  /// What a random search draws the key from: a list, or a range.
+  /// What a random search draws the key from: an array, or a range.
   Draw draw(const std::string& key, const TomlNode& node) const;
 
  private:

@@ -227,8 +227,8 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("s.toml:6:9: error: 'logging.dir' tells no trials apart\n"));
   for (const std::string zip : {"zip = 3\n", "zip = [\"a\"]\n", "[grid.zip]\n"})
     EXPECT_THAT(report(kProgram + grid + zip),
-                AllOf(HasSubstr(": error: zip has no lists\n"),
-                      HasSubstr("write [grid.zip], and in it keys whose lists advance together\n")))
+                AllOf(HasSubstr(": error: zip has no arrays\n"),
+                      HasSubstr("write [grid.zip], and in it keys whose arrays advance together\n")))
         << zip;
   EXPECT_THAT(report(kProgram + "[grid]\nargs.\"\" = 1\n"),
               AllOf(HasSubstr("s.toml:4:6: error: an argument without a name\n"),

@@ -73,7 +73,7 @@ bool Accelerator::State::has_gradients(const std::vector<at::Tensor>& parameters
 }
 
 void Accelerator::State::log(const std::map<std::string, double>& values) {
-  Trackers::expect_names(values);  // on every rank: one that went on alone would wait for the others
+  Trackers::expect_names(values);  // on every rank: one that continued alone would wait for the others
   if (trackers) trackers->log(progress->steps, bytes_sent(), values);
 }
 

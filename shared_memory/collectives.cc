@@ -72,8 +72,8 @@ class SharedCollectives::State {
     return unfinished_ == 0;
   }
 
-  /// The thread that holds `role_` moves chunks until a collective is finished; then it lets the other one go
-  /// on.
+  /// The thread that holds `role_` moves chunks until a collective is finished; then it lets the other one
+  /// continue.
   void work() {
     while (true) {
       std::vector<Finished> finished;

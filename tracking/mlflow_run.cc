@@ -30,7 +30,7 @@ MlflowRun::MlflowRun(MlflowOptions options) : options_(std::move(options)) {}
 
 std::string MlflowRun::place() const { return "MLflow at " + without_secrets(options_.tracking_uri); }
 
-bool MlflowRun::go_on_with(const MlflowNote& note) {
+bool MlflowRun::continue_run(const MlflowNote& note) {
   if (note.tracking_uri != without_secrets(options_.tracking_uri)) return false;
   try {
     server_->post("runs/update", {{"run_id", note.run_id}, {"status", "RUNNING"}});
@@ -63,7 +63,7 @@ void MlflowRun::begin(const TrackedRun& run) {
   if (run_id_.empty()) {
     folder_ = run.folder;
     const auto note = read_mlflow_note(folder_);
-    if (!note || !go_on_with(*note)) make_run(run);
+    if (!note || !continue_run(*note)) make_run(run);
     if (!note || note->run_id != run_id_ || !note->told_status.empty()) keep_note("");
     parameters_.assign(run.config.begin(), run.config.end());  // sending the same values again is allowed
   }

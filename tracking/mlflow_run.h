@@ -27,7 +27,7 @@ class MlflowRun : public Tracker {
 
  private:
   /// Continues the noted run. False if the server does not have it any more.
-  bool go_on_with(const MlflowNote& note);
+  bool continue_run(const MlflowNote& note);
   void make_run(const TrackedRun& run);
   void keep_note(const std::string& told_status) const;
   void send_parameters();

@@ -99,7 +99,7 @@ struct TrainingConfig {
   std::optional<std::int64_t> checkpoint_every_steps;  // optimizer steps; unset: no automatic checkpoints
   std::string checkpoint_dir = "checkpoints";          // the folder for checkpoints
   std::int64_t checkpoint_keep_last = 3;               // older ones are removed
-  bool checkpoint_async = false;                       // save from a copy, while training goes on
+  bool checkpoint_async = false;                       // save from a copy, while training continues
   std::string resume = "no";  // or auto: from the newest in checkpoint_dir; or a checkpoint's folder
   bool resumes_by_name() const { return resume != "no" && resume != "auto"; }
   std::string record_gradients;              // the folder to record gradients in; empty: don't

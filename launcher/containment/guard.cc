@@ -176,7 +176,7 @@ int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>&
     bounds.remove();  // in case guard and sentinel are gone; otherwise they look again
     // Before exiting: the kernel keeps the first process of a namespace until all others have ended.
     signals.tell_guard(static_cast<unsigned char>(code));
-    std::exit(code);  // this is a copy of the caller, which must not go on here
+    std::exit(code);  // this is a copy of the caller, which must not continue here
   }
   agents.reset();
   const RunEnd end = wait_for(sentinel, ours.get(), signals);

@@ -461,7 +461,7 @@ std::string Coordinator::no_progress() const {
   if (policy_.always || !furthest_before_ || furthest_ > furthest_before_) return "";
   return failure_text_ + "; in this attempt the ranks got no further than step " +
          std::to_string(*furthest_before_) +
-         ", which they had reached before, so the run ends (restart = \"always\" goes on)";
+         ", which they had reached before, so the run ends (restart = \"always\" continues)";
 }
 
 Coordinator::Words Coordinator::finish(int exit_code, const std::string& why) {

@@ -35,7 +35,7 @@ struct LinkWord {
     warning,  // `text` is for people
     gone,     // the coordinator's node can't be reached, or never could; `text` says how
     broken,   // this node's end of the link; `text` says how
-    unusable  // this node can't take part, or can't go on: `text` says why
+    unusable  // this node can't take part, or can't continue: `text` says why
   };
   Kind kind = Kind::gone;
   std::string text;

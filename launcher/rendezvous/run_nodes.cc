@@ -289,7 +289,7 @@ class NodeRun {
         if (handover_ && !has_joined_ && word.kind == LinkWord::Kind::unusable)
           return go_to_next_successor(word.text);
         if (!has_joined_ && !handover_) return refuse(word.text, word.kind == LinkWord::Kind::broken ? 1 : 2);
-        lose_others("this node can't go on in the run: " + word.text,
+        lose_others("this node can't continue in the run: " + word.text,
                     "it can't reach the other nodes any more");
         break;
       case LinkWord::Kind::gone:
@@ -536,7 +536,7 @@ class NodeRun {
   std::vector<LinkWord> early_words_;       // that came before that
   std::optional<std::int64_t> furthest_;    // step of this node's ranks in its last round
   std::string unanswered_report_;           // of the failure that the coordinator has not reacted to yet
-  std::optional<std::string> lost_others_;  // set once the run can't go on here: why
+  std::optional<std::string> lost_others_;  // set once the run can't continue here: why
   std::optional<int> exit_code_;
 };
 

@@ -12,7 +12,7 @@
 
 namespace hookline {
 
-/// A rank that exited with 0 while others went on.
+/// A rank that exited with 0 while others continued.
 struct FinishedRank {
   int rank = 0;
   std::optional<std::int64_t> step = {};  // that it told last

@@ -39,7 +39,7 @@ struct Stop {  // send the signal, and start the grace period
   int signal = 0;
   bool operator==(const Stop&) const = default;
 };
-struct Forward {  // send the signal, and go on
+struct Forward {  // send the signal, and continue
   int signal = 0;
   bool operator==(const Forward&) const = default;
 };

@@ -64,7 +64,7 @@ struct MetricPoint {
   double value = 0;       // NaN where a program wrote none that is a number
 };
 
-/// A metric as a run goes on logging it; of steps that a restart repeats, the last attempt's values. Lines
+/// A metric as a run continues to log it; of steps that a restart repeats, the last attempt's values. Lines
 /// that are no objects are passed over: a program may write what it likes.
 class MetricsFile {
  public:

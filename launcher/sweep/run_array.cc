@@ -90,7 +90,7 @@ class ArraySweep {
 
   SweepEnd follow() {
     if (const auto signal = follow_to_the_end()) {
-      tell_what_goes_on();
+      report_what_continues();
       return {any_failed(trials_) || lost_ > 0, signal};
     }
     line_.erase();
@@ -102,7 +102,7 @@ class ArraySweep {
 
   bool has_failed() const { return any_failed(trials_); }
 
-  void tell_what_goes_on() {
+  void report_what_continues() {
     line_.erase();
     for (const ArrayJob& job : jobs_) {
       const auto left = static_cast<std::size_t>(
@@ -331,7 +331,7 @@ ArrayEnd run_array(const SweepRun& run, const ArrayRequest& request, const Sweep
     return {{sweep.has_failed(), by.signal}, true};
   }
   if (follows) return {sweep.follow(), false};
-  sweep.tell_what_goes_on();
+  sweep.report_what_continues();
   return {{sweep.has_failed(), std::nullopt}, !sweep.in_jobs().empty()};
 }
 

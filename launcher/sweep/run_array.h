@@ -1,4 +1,4 @@
-// Runs the trials of a sweep as elements of array jobs, which go on without this process.
+// Runs the trials of a sweep as elements of array jobs, which continue without this process.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ NextTrials next_trials(const std::vector<Trial>& trials, const std::set<std::str
 
 struct ArrayEnd {
   SweepEnd end;
-  bool goes_on = false;  // jobs still have trials of the plan
+  bool continues = false;  // jobs still have trials of the plan
 };
 
 /// Submits the waiting trials of `plan` that are in no job. With `follows`, adds results to the state as they

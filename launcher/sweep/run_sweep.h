@@ -34,7 +34,7 @@ struct SweepRun {
   bool is_terminal = false;
   std::string again = {};  // the flags that have run some trials again, for people
 
-  /// "the same command, without --rerun,": what goes on from here, for people.
+  /// "the same command, without --rerun,": what continues from here, for people.
   std::string same_command() const {
     return "the same command" + (again.empty() ? "" : ", without " + again + ",");
   }

@@ -83,10 +83,10 @@ std::string hopeless_by_halving(const History& own, const Histories& others, boo
     ++there;
     better += is_better(*theirs, *value, smaller_is_better);
   }
-  const std::size_t go_on = std::max<std::size_t>(1, there / kHalvingFactor);
-  if (there <= kFewestOthers || better < go_on) return "";
+  const std::size_t may_continue = std::max<std::size_t>(1, there / kHalvingFactor);
+  if (there <= kFewestOthers || better < may_continue) return "";
   return "at step " + std::to_string(rung) + " " + std::to_string(better) + " of " + std::to_string(there) +
-         " trials were better, and only " + std::to_string(go_on) + " may continue";
+         " trials were better, and only " + std::to_string(may_continue) + " may continue";
 }
 
 }  // namespace hookline

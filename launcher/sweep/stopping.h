@@ -15,7 +15,7 @@ using Histories = std::vector<const History*>;
 /// How many others there have to be before a trial is compared with them.
 inline constexpr std::size_t kFewestOthers = 3;
 
-/// Of three trials, one goes on beyond a rung.
+/// Of three trials, one continues beyond a rung.
 inline constexpr std::int64_t kHalvingFactor = 3;
 
 /// Of two values of a metric.

@@ -340,11 +340,11 @@ void HookChooser::prove() {
     const double spent = measuring_seconds_ - measuring_before_;
     decision_.afford((kAffordableSteps * plain_ - spent) / static_cast<double>(all.size()));
   }
-  go_on_with(agreed_next());
+  continue_with(agreed_next());
 }
 
 /// Switches to `next`. If that is the setting in use, the choice is final: watches it.
-void HookChooser::go_on_with(std::size_t next) {
+void HookChooser::continue_with(std::size_t next) {
   if (next != in_use_) {
     const std::string took = ", which takes " + ms(decision_.seconds(next)) + " a step";
     if (decision_.is_final()) {

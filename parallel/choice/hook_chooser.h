@@ -120,7 +120,7 @@ class HookChooser {
   void choose_probe();
   std::size_t agreed_next();
   void explain(std::size_t choice) const;
-  void go_on_with(std::size_t next);
+  void continue_with(std::size_t next);
   bool is_measured(std::size_t setting) const {
     return setting == 0 ? plain_ > 0 : decision_.is_measured(setting);
   }

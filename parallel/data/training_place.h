@@ -56,7 +56,7 @@ class TrainingPlace {
   /// of its own.
   bool is_in_round() const;
   /// True if the previous round took more steps than this one so far, so that this one should end soon.
-  bool round_goes_on() const { return knows_round() && !ends_round() && steps_of_round_ < last_round_; }
+  bool round_continues() const { return knows_round() && !ends_round() && steps_of_round_ < last_round_; }
 
   /// Null if batches come from no prepared loader.
   const detail::EpochPlan* active_loader() const;

@@ -77,11 +77,11 @@ Checkpointer::Checkpointer(std::shared_ptr<World> world, const TrainingConfig& c
   const bool has_own = claim_ && claim_->had_it();
   if (config_.resume == "auto" || has_own) {
     auto newest = OpenCheckpoint::newest(*world_, config_.checkpoint_dir, step_of_named(config_));
-    if (newest) go_on_from(std::move(newest));
+    if (newest) resume_from(std::move(newest));
     if (!from_ && !config_.resumes_by_name() && world_->rank() == 0)
       log::info("no checkpoint in checkpoint_dir '" + config_.checkpoint_dir + "': starting at step 0");
   }
-  if (!from_ && config_.resumes_by_name()) go_on_from(OpenCheckpoint::open(*world_, config_.resume));
+  if (!from_ && config_.resumes_by_name()) resume_from(OpenCheckpoint::open(*world_, config_.resume));
   if (claim_ && !has_own) claim_->take(from_ ? std::optional(from_->manifest().step) : std::nullopt);
   add({kProgressPart, [this] { return save_progress(*progress_, has_ended_); },
        [this](const SavedPart& saved, Resumption& resumption) {
@@ -102,7 +102,7 @@ CheckpointSaver& Checkpointer::saver() {
   return *saver_;
 }
 
-void Checkpointer::go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint) {
+void Checkpointer::resume_from(std::unique_ptr<OpenCheckpoint> checkpoint) {
   from_ = std::move(checkpoint);
   const Manifest& manifest = from_->manifest();
   resumption_ = {from_->folder().string(), manifest.world_size, world_->size(), {}};
@@ -396,7 +396,7 @@ bool Checkpointer::save_state(const std::filesystem::path& folder) {
 
 void Checkpointer::load_state(const std::filesystem::path& folder) {
   if (saver_) saver_->wait();
-  go_on_from(OpenCheckpoint::open(*world_, folder));
+  resume_from(OpenCheckpoint::open(*world_, folder));
   by_hand_ = true;
   for (const CheckpointPart& part : parts_) restore(part);
   by_hand_ = false;

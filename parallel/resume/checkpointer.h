@@ -79,7 +79,7 @@ class Checkpointer {
   void warn_of_inexact_saves();
   void warn_of_place(const detail::EpochPlan* loader);
   [[noreturn]] void end_for_later();
-  void go_on_from(std::unique_ptr<OpenCheckpoint> checkpoint);
+  void resume_from(std::unique_ptr<OpenCheckpoint> checkpoint);
   void restore(const CheckpointPart& part);
   void restore_random();
   void restore_before_first_batch(const detail::EpochPlan* loader);

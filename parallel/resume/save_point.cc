@@ -26,7 +26,7 @@ bool SavePoint::may_wait_for_round(std::int64_t steps) {
 }
 
 SavePoint::Choice SavePoint::choose(std::int64_t steps, bool now) {
-  if (place_->is_in_round() && (!now || place_->round_goes_on()) && may_wait_for_round(steps))
+  if (place_->is_in_round() && (!now || place_->round_continues()) && may_wait_for_round(steps))
     return {nullptr, true};
   const TrainingPlace::Next next = place_->next_body();
   if (next.loader && (next.is_sure || (!now && may_wait_for(next.loader, steps, next.loads))))

@@ -410,7 +410,7 @@ TEST(Supervision, StopsAChainOfForkingProcesses) {
         sandbox.run({"launch", "--set", "launch.grace_period_seconds=0.1", "./train"});
     const std::string at_the_end = sandbox.read("counter");
     usleep(300'000);
-    EXPECT_EQ(sandbox.read("counter").size(), at_the_end.size()) << "the chain goes on";
+    EXPECT_EQ(sandbox.read("counter").size(), at_the_end.size()) << "the chain continues";
     sandbox.folder.write("stop", "");
     EXPECT_GT(at_the_end.size(), 1u);
     EXPECT_EQ(result.exit_code, 0);

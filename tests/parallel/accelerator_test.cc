@@ -277,7 +277,7 @@ TEST(Accelerator, SaysOnEveryRankWhichTensorsDoNotMatch) {
             [&] { accelerator.reduce(torch::zeros({2}, world->rank() == 2 ? at::kDouble : at::kFloat)); }),
         "the ranks differ: the tensor given to reduce is Float [2] on rank 0 and Double [2] on rank 2; every "
         "rank must hold the same");
-    EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 3) << "and goes on";
+    EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 3) << "and continues";
   });
 }
 

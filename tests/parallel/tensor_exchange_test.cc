@@ -69,7 +69,7 @@ TEST(TensorExchange, RefusesSumsTheBackendLacksAndContinues) {
         failure_of<Error>([&] { accelerator.world().all_reduce(shorts); }),
         "all_reduce() can't add up tensors of dtype Short, which the ranks' backend has no sum of: convert "
         "the tensor first, for example with tensor.to(torch::kLong), or all_gather() it");
-    EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 2) << "the World goes on";
+    EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 2) << "the World continues";
   });
 }
 
@@ -82,7 +82,7 @@ TEST(TensorExchange, RefusesReductionsThatDifferBetweenRanks) {
         "rank must hold the same");
     EXPECT_EQ(failure_of<Error>([&] { accelerator.reduce(torch::ones({2}), "avg"); }),
               "reduce() can't do 'avg': it takes \"sum\" or \"mean\"");
-    EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 2) << "the World goes on";
+    EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 2) << "the World continues";
   });
 }
 

@@ -274,7 +274,7 @@ TEST(MeasuredStep, IsPredictedInOtherBuckets) {
   Send half;
   half.bytes = 50e6;
   step.settings = {{"halves", {{{{half}, 0}, {{half}, 0}}, 0, HookCost::Known::derived}, {0.5, 1}}};
-  EXPECT_NEAR(predicted_seconds(step)[0], 1.501, 0.002) << "the first half is sent while backward goes on";
+  EXPECT_NEAR(predicted_seconds(step)[0], 1.501, 0.002) << "the first half is sent while backward continues";
 }
 
 TEST(NetworkOf, RecoversTheNetworkFromAllReduceTimes) {

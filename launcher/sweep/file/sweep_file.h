@@ -27,7 +27,7 @@ struct Dimension {
   std::vector<std::string> values;
 };
 
-/// Every combination of the dimensions' values; those of `zip` go on together, each as long as the others.
+/// Every combination of the dimensions' values; those of `zip` advance together, each as long as the others.
 struct Grid {
   std::vector<Dimension> dimensions, zip;
 };

@@ -246,13 +246,13 @@ TEST(Coordinator, EndsARunThatLosesNodesAndGetsNoFurther) {
   const std::string no_further =
       "end 69: the node three is lost: it sends no heartbeat; in this attempt the ranks got no further than "
       "step "
-      "5, which they had reached before, so the run ends (restart = \"always\" goes on)";
+      "5, which they had reached before, so the run ends (restart = \"always\" continues)";
   EXPECT_THAT(after_losses(5, 5), ElementsAre(no_further));
   EXPECT_THAT(after_losses(5, {}), ElementsAre(no_further));
-  const std::string goes_on = "say: forming again: 1 of 3 nodes";
-  EXPECT_THAT(after_losses(5, 6), ElementsAre(goes_on));
-  EXPECT_THAT(after_losses({}, {}), ElementsAre(goes_on)) << "no rank says how far it is";
-  EXPECT_THAT(after_losses(5, 5, {0, true}), ElementsAre(goes_on));
+  const std::string continues = "say: forming again: 1 of 3 nodes";
+  EXPECT_THAT(after_losses(5, 6), ElementsAre(continues));
+  EXPECT_THAT(after_losses({}, {}), ElementsAre(continues)) << "no rank says how far it is";
+  EXPECT_THAT(after_losses(5, 5, {0, true}), ElementsAre(continues));
 }
 
 TEST(Coordinator, NamesTheNodeThatTheOthersWaitFor) {
@@ -465,7 +465,7 @@ TEST(Coordinator, TakesThePlaceOfAnotherWithAllThatItKnew) {
   EXPECT_THAT(
       no_further.tick(seconds(5)),
       ElementsAre("end 69: the node lost is lost; in this attempt the ranks got no further than step 50, "
-                  "which they had reached before, so the run ends (restart = \"always\" goes on)"));
+                  "which they had reached before, so the run ends (restart = \"always\" continues)"));
 
   Nodes later(limits(2, 3), {}, member("two"), taken_over(3));
   later.launch = "launch";

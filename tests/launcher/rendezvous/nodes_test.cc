@@ -150,7 +150,7 @@ TEST_F(Nodes, EndOnceALossLeavesThemWhereTheyWereBefore) {
   EXPECT_EQ(first.exit_code, 69) << first.err;
   EXPECT_THAT(first.err, HasSubstr("is lost: it sends no heartbeat; in this attempt the ranks got no further "
                                    "than step 5, which they had reached before, so the run ends (restart = "
-                                   "\"always\" goes on)\n"));
+                                   "\"always\" continues)\n"));
 }
 
 TEST_F(Nodes, AdmitALateHostWhenTheyFormAgain) {

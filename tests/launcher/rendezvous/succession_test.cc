@@ -188,7 +188,7 @@ TEST_F(Nodes, EndWhereTheirOwnEndOfTheLinkIsKilled) {
   ::kill(relay, SIGKILL);
   const ProcessResult second = nodes[1]->wait();
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.err, AllOf(HasSubstr("hookline: error: this node can't go on in the run: '"),
+  EXPECT_THAT(second.err, AllOf(HasSubstr("hookline: error: this node can't continue in the run: '"),
                                 HasSubstr("node_relay', which talks to the other nodes, has ended\n")));
   ASSERT_TRUE(there("here0-of-1-restart1")) << nodes[0]->err();
   let_all_exit(0);

@@ -68,7 +68,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   SweepEnd end;
   if (request) {
     const ArrayEnd array = run_array(run, *request, plan, state, signals, !flags.no_follow);
-    if (array.goes_on) {
+    if (array.continues) {
       if (!array.end.signal) tell_of_failures(state.trials(), run);
       return exit_code_of(array.end);
     }

@@ -37,7 +37,7 @@ FuturePtr CompressionError::taken(const FuturePtr& result, std::shared_ptr<Sampl
 std::optional<double> CompressionError::take() {
   double difference = 0, whole = 0;
   for (const std::shared_ptr<Sample>& sample : std::exchange(samples_, {})) {
-    const FuturePtr exact = world_->watch().guard(sample->exact, "the exact average of gradients");
+    const FuturePtr exact = world_->watch().watched(sample->exact, "the exact average of gradients");
     exact->waitAndThrow();
     if (!sample->averaged.defined()) continue;  // the hook failed
     const at::Tensor right = tensor_of(*exact).to(at::kDouble);

@@ -21,7 +21,7 @@ FuturePtr GradientSteps::reduce(std::int64_t elements, const std::string& name,
   } catch (...) {
     result->setError(std::current_exception());
   }
-  return world_->watch().guard(result, what);
+  return world_->watch().watched(result, what);
 }
 
 }  // namespace hookline

@@ -112,7 +112,7 @@ void FailureWatch::let_others_hear() {
   }
 }
 
-FuturePtr FailureWatch::guard(const FuturePtr& inner, const std::string& what) {
+FuturePtr FailureWatch::watched(const FuturePtr& inner, const std::string& what) {
   auto result = c10::make_intrusive<c10::ivalue::Future>(inner->elementType(), inner->devices());
   std::uint64_t id = 0;
   {

@@ -49,7 +49,7 @@ class FailureWatch {
   /// A future that completes as `inner` does, or with RunFailed. An error of `inner` fails the run, as
   /// "`what` failed on rank 1: …"; a PeerError does so only after the rank that caused it had time to say
   /// why.
-  FuturePtr guard(const FuturePtr& inner, const std::string& what);
+  FuturePtr watched(const FuturePtr& inner, const std::string& what);
 
   /// Counts a call of those that every rank makes in the same order, as `sequence`, and returns its number
   /// among them. The other ranks see how far this one is.

@@ -284,7 +284,7 @@ FuturePtr World::watched(const c10::intrusive_ptr<c10d::Work>& work, const std::
       done->markCompleted(at::Tensor());
     }
   });
-  return watch_->guard(done, what);
+  return watch_->watched(done, what);
 }
 
 void World::wait(const c10::intrusive_ptr<c10d::Work>& work, const std::string& what) {

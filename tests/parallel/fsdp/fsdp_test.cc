@@ -1032,7 +1032,7 @@ TEST(Fsdp, EndsOnAllRanksWhenOneFails) {
         if (step == 2 && world->rank() == 1) {
           const FuturePtr failing = make_future();
           failing->setError(std::make_exception_ptr(Error("out of patience")));
-          world->watch().guard(failing, "waiting")->waitAndThrow();
+          world->watch().watched(failing, "waiting")->waitAndThrow();
         }
         loss_of(model->forward(inputs_of(world->rank(), step))).backward();
       }

@@ -80,7 +80,7 @@ struct Ranks {
   }
   FuturePtr wait_on(std::size_t rank, const std::string& what = "an all-reduce") {
     inner.push_back(c10::make_intrusive<c10::ivalue::Future>(c10::NoneType::get()));
-    return watches[rank]->guard(inner.back(), what);
+    return watches[rank]->watched(inner.back(), what);
   }
   c10::intrusive_ptr<CountingStore> store = c10::make_intrusive<CountingStore>();
   std::vector<c10::intrusive_ptr<Connection>> connections;

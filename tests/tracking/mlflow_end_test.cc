@@ -266,8 +266,8 @@ TEST(MlflowServer, ThatNeverAnswersIsLeftAtOnceByCtrlC) {
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_THAT(
       result.err,
-      EndsWith("hookline: warning: MLflow was not told that the run is FAILED: SIGINT came while it was "
-               "asked; it may show the run as RUNNING forever. Which run it is: '" +
+      EndsWith("hookline: warning: MLflow was not told that the run is FAILED: SIGINT arrived before it "
+               "answered; it may show the run as RUNNING forever. Which run it is: '" +
                note.string() + "'\n"));
 }
 

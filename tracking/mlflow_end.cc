@@ -44,13 +44,14 @@ void set_status(const MlflowNote& note, const std::string& status) {
 std::string end_mlflow_run(const std::filesystem::path& run_folder, const std::string& status) {
   const auto note = read_mlflow_note(run_folder);
   if (!note)
-    return "MLflow was not told that the run is " + status + ": '" + (run_folder / kMlflowNote).string() +
+    return "could not report to MLflow that the run is " + status + ": '" +
+           (run_folder / kMlflowNote).string() +
            "' does not say which run it is; MLflow may show it as RUNNING forever";
   try {
     set_status(*note, status);
     return "";
   } catch (const std::exception& problem) {
-    return "MLflow at " + note->tracking_uri + " was not told that the run is " + status + ": " +
+    return "could not report to MLflow at " + note->tracking_uri + " that the run is " + status + ": " +
            problem.what() + "; it may show the run as RUNNING forever.\n  Set it by hand: python3 -c \"" +
            "import mlflow; mlflow.MlflowClient('" + note->tracking_uri + "').set_terminated('" +
            note->run_id + "', '" + status + "')\"";

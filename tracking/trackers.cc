@@ -66,7 +66,7 @@ struct Trackers::Queue {
     if (all_lost > 0)
       log::warning(count_text(all_lost, "line") + " of metrics did not get to " + place);
     else if (!is_done)
-      log::warning(place + " was not told of the run's end: it does not answer");
+      log::warning("could not report the run's end to " + place + ": it does not answer");
     return is_done;
   }
 

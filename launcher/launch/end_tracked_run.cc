@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{10};
-constexpr int kNotTold = 1;  // end_mlflow_run's exit code if it has printed why, and what to do
+constexpr int kNotReported = 1;  // end_mlflow_run's exit code if it has printed why, and what to do
 
 /// Is it a signal by which a defect in the program itself ends it?
 bool is_of_a_crash(int signal) {
@@ -49,12 +49,12 @@ std::vector<std::string> environment_for(const LoggingConfig& logging) {
 }
 
 /// What came of reporting to the server.
-struct Telling {
+struct EndReport {
   std::string problem;           // what went wrong; empty if nothing did
   bool says_what_to_do = false;  // the problem names the run, the server and what to do
 };
 
-Telling run_to_its_end(const ChildSpec& child, Signals& signals) {
+EndReport run_to_its_end(const ChildSpec& child, Signals& signals) {
   const auto end = Clock::now() + kPatience;
   RunningCommand running(child, signals);
   std::string said;
@@ -62,7 +62,7 @@ Telling run_to_its_end(const ChildSpec& child, Signals& signals) {
     if (const std::optional<int> status = running.look(said)) {
       const Outcome outcome = outcome_of(*status);
       if (succeeded(outcome)) return {};
-      if (outcome == Outcome(Exited{kNotTold}) && !said.empty()) return {said, true};
+      if (outcome == Outcome(Exited{kNotReported}) && !said.empty()) return {said, true};
       return {"'" + child.program + "' " + describe(outcome) + (said.empty() ? "" : ": " + said)};
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
@@ -94,16 +94,16 @@ void end_tracked_run(const RunConfig& config, const std::filesystem::path& run_f
   child.program = libexec_program("end_mlflow_run").string();
   child.arguments = {child.program, run_folder.string(), status};
   child.environment = environment_for(config.logging);
-  Telling telling;
+  EndReport report;
   try {
-    telling = run_to_its_end(child, signals);
+    report = run_to_its_end(child, signals);
   } catch (const std::exception& failure) {
-    telling.problem = failure.what();
+    report.problem = failure.what();
   }
-  if (telling.problem.empty()) return;
-  log::warning(telling.says_what_to_do
-                   ? telling.problem
-                   : "MLflow was not told that the run is " + status + ": " + telling.problem +
+  if (report.problem.empty()) return;
+  log::warning(report.says_what_to_do
+                   ? report.problem
+                   : "could not report to MLflow that the run is " + status + ": " + report.problem +
                          "; it may show the run as RUNNING forever. Which run it is: '" +
                          (run_folder / kMlflowNote).string() + "'");
 }

@@ -79,7 +79,7 @@ std::string status_of(Mlflow& server, const TemporaryFolder& folder, const std::
 }
 
 /// False if the launcher gave up waiting for a slow server, which it then logs.
-bool was_told(const std::string& err) { return err.find("was not told that the run is") == err.npos; }
+bool has_reported(const std::string& err) { return err.find("could not report to MLflow") == err.npos; }
 
 TEST(MlflowServer, ShowsTheStatusOfARunThatRankZeroCouldNotFinish) {
   const TemporaryFolder folder;
@@ -98,7 +98,7 @@ TEST(MlflowServer, ShowsTheStatusOfARunThatRankZeroCouldNotFinish) {
                                             {"end", 0, "FINISHED"}}) {
     const ProcessResult result = run_process(HOOKLINE_BINARY, launch(folder, server.url(), each.how));
     EXPECT_EQ(result.exit_code, each.exit_code) << each.how << ": " << result.err;
-    if (was_told(result.err)) {
+    if (has_reported(result.err)) {
       EXPECT_EQ(status_of(server, folder, each.how), each.status) << each.how;
     }
   }
@@ -116,7 +116,7 @@ TEST(MlflowServer, ShowsARunAsKilledIfItsLauncherIsStoppedOrKilled) {
     // If the launcher was killed, its agent still reports; nothing waits for it.
     const auto is_shown = [&] {
       process.read();
-      return !was_told(process.err()) || status_of(server, folder, "wait") == "KILLED";
+      return !has_reported(process.err()) || status_of(server, folder, "wait") == "KILLED";
     };
     EXPECT_TRUE(eventually(is_shown, kServerPatience)) << signal << ": " << status_of(server, folder, "wait");
   }
@@ -133,7 +133,7 @@ TEST(MlflowServer, ShowsARestartedRunAsRunningUntilItsEnd) {
   const std::string id = run_id(folder, how);
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  if (was_told(result.err)) {
+  if (has_reported(result.err)) {
     EXPECT_EQ(status_of(server, folder, how), "FINISHED");
   }
   EXPECT_EQ(run_id(folder, how), id) << "both attempts are one run";
@@ -182,9 +182,9 @@ TEST(MlflowServer, ThatHasGoneIsNamedInAWarning) {
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 143) << "the run's";
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("hookline: warning: MLflow at " + url +
-                              " was not told that the run is KILLED: Failed to connect to 127.0.0.1 port " +
-                              port + " after "),  // curl appends the milliseconds
+              AllOf(HasSubstr("hookline: warning: could not report to MLflow at " + url +
+                              " that the run is KILLED: Failed to connect to 127.0.0.1 port " + port +
+                              " after "),  // curl appends the milliseconds
                     EndsWith(" ms: Couldn't connect to server; it may show the run as RUNNING forever.\n"
                              "  Set it by hand: python3 -c \"import mlflow; mlflow.MlflowClient('" +
                              url + "').set_terminated('" + id + "', 'KILLED')\"\n")));
@@ -232,20 +232,21 @@ TEST(MlflowServer, ThatNeverAnswersTimesOutAndKeepsTheExitCode) {
   const Silent server;
   const ProcessResult result = run_process(HOOKLINE_BINARY, launch_with_note(folder, server.url()));
   EXPECT_EQ(result.exit_code, 3) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("hookline: warning: MLflow at " + server.url() +
-                                    " was not told that the run is FAILED: Operation timed out after "));
+  EXPECT_THAT(result.err, HasSubstr("hookline: warning: could not report to MLflow at " + server.url() +
+                                    " that the run is FAILED: Operation timed out after "));
 }
 
-TEST(MlflowServer, IsNotToldOfARunWhoseNoteIsDamaged) {
+TEST(MlflowServer, GetsNoReportOfARunWhoseNoteIsDamaged) {
   const TemporaryFolder folder;
   const Silent server;
   const ProcessResult result =
       run_process(HOOKLINE_BINARY, launch_with_note(folder, server.url(), R"({"tracking_)"));
   EXPECT_EQ(result.exit_code, 3) << result.err;
   const fs::path note = fs::canonical(folder.path() / "runs" / "latest") / "mlflow.json";
-  EXPECT_THAT(result.err,
-              EndsWith("hookline: warning: MLflow was not told that the run is FAILED: '" + note.string() +
-                       "' does not say which run it is; MLflow may show it as RUNNING forever\n"));
+  EXPECT_THAT(
+      result.err,
+      EndsWith("hookline: warning: could not report to MLflow that the run is FAILED: '" + note.string() +
+               "' does not say which run it is; MLflow may show it as RUNNING forever\n"));
 }
 
 // Ctrl+C, as a user who does not want to wait presses it.
@@ -266,9 +267,10 @@ TEST(MlflowServer, ThatNeverAnswersIsLeftAtOnceByCtrlC) {
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_THAT(
       result.err,
-      EndsWith("hookline: warning: MLflow was not told that the run is FAILED: SIGINT arrived before it "
-               "answered; it may show the run as RUNNING forever. Which run it is: '" +
-               note.string() + "'\n"));
+      EndsWith(
+          "hookline: warning: could not report to MLflow that the run is FAILED: SIGINT arrived before it "
+          "answered; it may show the run as RUNNING forever. Which run it is: '" +
+          note.string() + "'\n"));
 }
 
 }  // namespace

@@ -303,8 +303,8 @@ TEST(MlflowServer, AndTensorBoardHaveWhatALaunchLogs) {
   ASSERT_EQ(launched.exit_code, 0) << launched.err;
   // A busy server may take longer than the run waits for it; the run then logs that.
   const bool is_all_there = launched.err.find("did not get to MLflow") == launched.err.npos &&
-                            launched.err.find("was not told of the run's end") == launched.err.npos;
-  const bool is_ended = launched.err.find("was not told that the run is") == launched.err.npos;
+                            launched.err.find("could not report the run's end to") == launched.err.npos;
+  const bool is_ended = launched.err.find("could not report to MLflow") == launched.err.npos;
   const fs::path run = fs::canonical(folder.path() / "hookline-runs" / "latest");
   std::vector<json> lines;
   std::ifstream in(run / "metrics.jsonl");

@@ -62,7 +62,7 @@ int wait_status(const siginfo_t& end) {
 
 }  // namespace
 
-/// In memory that guard, sentinel and agent share. That takes no descriptor, which a rank could inherit.
+/// In memory that launcher, sentinel and agent share. That takes no descriptor, which a rank could inherit.
 struct Sentinel::Shared {
   std::atomic<pid_t> agent{0};
   std::atomic<bool> has_status{false}, has_given_up{false};
@@ -93,7 +93,7 @@ void Sentinel::expect_agent() const {
 void Sentinel::wake() const { kill(pid_, SIGCONT); }
 
 bool Sentinel::fork_agent(RunBounds& bounds) {
-  const pid_t guard = getpid();
+  const pid_t launcher = getpid();
   std::fflush(nullptr);
   pid_ = fork();
   if (pid_ < 0) refuse("fork");
@@ -109,10 +109,10 @@ bool Sentinel::fork_agent(RunBounds& bounds) {
   }
   if (agent == 0) return true;
   shared_->agent = agent;
-  watch(agent, guard, bounds);
+  watch(agent, launcher, bounds);
 }
 
-void Sentinel::watch(pid_t agent, pid_t guard, RunBounds& bounds) {
+void Sentinel::watch(pid_t agent, pid_t launcher, RunBounds& bounds) {
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_BLOCK, &all, nullptr);
@@ -122,13 +122,13 @@ void Sentinel::watch(pid_t agent, pid_t guard, RunBounds& bounds) {
   call_oneself(kSentinelName);
   close_all_but(bounds.descriptors());
   siginfo_t end{};
-  // Reap the agent only after its status is recorded: the guard finds it there, or else reaps the agent
+  // Reap the agent only after its status is recorded: the launcher finds it there, or else reaps the agent
   // itself.
   while (waitid(P_PID, static_cast<id_t>(agent), &end, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
   shared_->agent_status = wait_status(end);
   shared_->has_status = true;
-  if (WIFSIGNALED(shared_->agent_status) && getppid() != guard)
+  if (WIFSIGNALED(shared_->agent_status) && getppid() != launcher)
     log::error("the launcher and its agent were killed; killing the ranks");
   shared_->has_given_up = !kill_descendants(kPatienceAfterKill, bounds) || !bounds.remove();
   _exit(0);

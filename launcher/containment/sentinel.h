@@ -1,4 +1,4 @@
-// The process between guard and agent, which cleans up when both are killed.
+// The process between launcher and agent, which cleans up when both are killed.
 #pragma once
 
 #include <sys/types.h>
@@ -10,11 +10,11 @@
 
 namespace hookline {
 
-/// The guard's child and the agent's parent. It waits until the agent has ended, kills and reaps everything
-/// that is left below it and within the bounds, records the agent's status for the guard, and ends. It has a
-/// session of its own, the name "run-sentinel", and no open files but /dev/null, standard error and those of
-/// the bounds, so that what kills guard and agent spares it. Only SIGKILL ends it. If it is stopped, it
-/// continues when the guard dies.
+/// The launcher's child and the agent's parent. It waits until the agent has ended, kills and reaps
+/// everything that is left below it and within the bounds, records the agent's status for the launcher, and
+/// ends. It has a session of its own, the name "run-sentinel", and no open files but /dev/null, standard
+/// error and those of the bounds, so that what kills launcher and agent spares it. Only SIGKILL ends it. If
+/// it is stopped, it continues when the launcher dies.
 class Sentinel {
  public:
   /// Throws std::system_error if there is no memory to share.
@@ -24,8 +24,8 @@ class Sentinel {
   Sentinel& operator=(const Sentinel&) = delete;
 
   /// Like fork(), for the agent, with the sentinel in between: returns true in the agent and false in the
-  /// guard. Call it while the process has a single thread. Throws std::system_error if the system refuses to
-  /// start the sentinel.
+  /// launcher. Call it while the process has a single thread. Throws std::system_error if the system refuses
+  /// to start the sentinel.
   bool fork_agent(RunBounds& bounds);
 
   pid_t pid() const { return pid_; }
@@ -43,7 +43,7 @@ class Sentinel {
  private:
   struct Shared;
 
-  [[noreturn]] void watch(pid_t agent, pid_t guard, RunBounds& bounds);
+  [[noreturn]] void watch(pid_t agent, pid_t launcher, RunBounds& bounds);
 
   pid_t pid_ = 0;
   Shared* shared_;

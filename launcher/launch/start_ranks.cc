@@ -17,9 +17,9 @@
 #include "config/schema/log_display.h"
 #include "config/schema/origin_text.h"
 #include "config/visible_gpus.h"
-#include "launcher/containment/guard.h"
 #include "launcher/containment/pid_namespace.h"
 #include "launcher/containment/run_bounds.h"
+#include "launcher/containment/run_in_agent.h"
 #include "launcher/launch/end_tracked_run.h"
 #include "launcher/launch/launch_plan.h"
 #include "launcher/launch/libexec.h"
@@ -160,8 +160,8 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
 }
 
 /// The agent's work: runs all attempts, and returns the exit code of the run.
-int keep(const RunConfig& config, const Program& program, const RunFolder& folder, const RunBounds& bounds,
-         Signals& signals, const NodeSetup& setup, NodeLink& link) {
+int run_attempts(const RunConfig& config, const Program& program, const RunFolder& folder,
+                 const RunBounds& bounds, Signals& signals, const NodeSetup& setup, NodeLink& link) {
   const int ranks = ranks_of(config.launch);
   log::info(count_text(ranks, "rank") + " of '" + printable(program.file.string()) + "'; logs in " +
             printable(folder.path().string()));
@@ -214,9 +214,9 @@ int start_ranks(const RunConfig& config, const Program& program) {
   }
   if (!link) link = std::make_unique<OwnLink>();
   RunBounds bounds(config.launch.isolation == "pid");
-  const int run_code = run_guarded(signals, bounds, [&] {
-    const int code = keep(config, program, *folder, bounds, signals, setup, *link);
-    if (signals.is_guard_gone()) end_tracked_run(config, folder->path(), code, signals);
+  const int run_code = run_in_agent(signals, bounds, [&] {
+    const int code = run_attempts(config, program, *folder, bounds, signals, setup, *link);
+    if (signals.is_launcher_gone()) end_tracked_run(config, folder->path(), code, signals);
     return code;
   });
   end_tracked_run(config, folder->path(), run_code, signals);

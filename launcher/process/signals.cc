@@ -64,7 +64,7 @@ void Signals::take_from(FileDescriptor requests) {
 std::optional<ReceivedSignal> Signals::next() {
   signalfd_siginfo info;
   while (read(descriptor_.get(), &info, sizeof info) == sizeof info) {
-    // The agent ignores signals sent to it directly: its signals come from the guard.
+    // The agent ignores signals sent to it directly: its signals come from the launcher.
     if (is_agent_ && info.ssi_signo != SIGCHLD) continue;
     return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
   }
@@ -77,13 +77,13 @@ std::optional<ReceivedSignal> Signals::next() {
   return ReceivedSignal{SIGKILL, 0};
 }
 
-void Signals::tell_guard(unsigned char byte) const {
-  // If the guard is gone, next() reports it.
+void Signals::send_to_launcher(unsigned char byte) const {
+  // If the launcher is gone, next() reports it.
   if (requests_.is_open()) [[maybe_unused]]
     const ssize_t sent = send(requests_.get(), &byte, 1, MSG_NOSIGNAL);
 }
 
-bool Signals::is_guard_gone() const {
+bool Signals::is_launcher_gone() const {
   if (!requests_.is_open()) return is_agent_;
   pollfd descriptor = {requests_.get(), 0, 0};
   return poll(&descriptor, 1, 0) == 1 && (descriptor.revents & POLLHUP) != 0;
@@ -94,12 +94,12 @@ void Signals::suspend() {
     kill(getpid(), SIGSTOP);
     return;
   }
-  tell_guard(SIGTSTP);
+  send_to_launcher(SIGTSTP);
   while (true) {
     pollfd descriptor = {requests_.get(), POLLIN, 0};
     poll(&descriptor, 1, -1);
     unsigned char signal = 0;
-    // If the guard is killed while it is stopped, next() reports it.
+    // If the launcher is killed while it is stopped, next() reports it.
     const ssize_t count = recv(requests_.get(), &signal, 1, 0);
     if (count == 0 || (count == 1 && signal == SIGCONT)) return;
   }

@@ -33,7 +33,7 @@ class Signals {
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
 
-  /// Makes this process a guard's agent: from now on, all signals except SIGCHLD are read from `requests`,
+  /// Makes this process a launcher's agent: from now on, all signals except SIGCHLD are read from `requests`,
   /// one byte each; those sent to this process are ignored. When the other end closes, next() returns SIGKILL
   /// once. Blocks SIGTTOU, with which a terminal set to `tostop` would stop an agent that writes to it from
   /// the background.
@@ -50,13 +50,13 @@ class Signals {
   };
   void around_suspension(AroundSuspension calls) { around_suspension_ = std::move(calls); }
 
-  /// Of an agent: sends its guard a byte, if the guard is still there.
-  void tell_guard(unsigned char byte) const;
-  /// Of an agent: has its guard been killed?
-  bool is_guard_gone() const;
+  /// Of an agent: sends its launcher a byte, if the launcher is still there.
+  void send_to_launcher(unsigned char byte) const;
+  /// Of an agent: has its launcher been killed?
+  bool is_launcher_gone() const;
 
-  /// Stops this process until it is continued, as Ctrl-Z asks for. An agent waits while its guard is stopped:
-  /// as the first process of a PID namespace it could not stop itself.
+  /// Stops this process until it is continued, as Ctrl-Z asks for. An agent waits while its launcher is
+  /// stopped: as the first process of a PID namespace it could not stop itself.
   void suspend();
 
   /// For times without running ranks: reads pending signals and returns the first one that asks the launcher

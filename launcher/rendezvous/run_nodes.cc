@@ -75,7 +75,7 @@ class NodeRun {
   /// If this node's launcher was killed: says nothing to the others, for whom the node is lost, as if its
   /// host were. Its relay ends with the launcher, or a moment later.
   bool is_killed() {
-    if (is_alone() || !signals_.is_guard_gone()) return false;
+    if (is_alone() || !signals_.is_launcher_gone()) return false;
     exit_code_ = 128 + SIGKILL;
     return true;
   }

@@ -13,8 +13,8 @@ struct RankEnded {
   int rank = 0;
   Outcome outcome;
 };
-/// The launcher received it. SIGUSR1 and SIGUSR2 are forwarded to the ranks; SIGKILL means that the
-/// launcher's guard or sentinel was killed; all other signals ask the launcher to stop.
+/// A signal to the launcher. SIGUSR1 and SIGUSR2 are forwarded to the ranks; SIGKILL means that the
+/// launcher or its sentinel was killed; all other signals ask the launcher to stop.
 struct SignalReceived {
   int signal = 0;
 };

@@ -258,7 +258,7 @@ void Supervisor::take_signals() {
       suspend();
     } else {
       if (signal->number == SIGKILL) {
-        if (signals_.is_guard_gone()) log::error("the launcher was killed; killing the ranks");
+        if (signals_.is_launcher_gone()) log::error("the launcher was killed; killing the ranks");
       } else {
         const bool asks_a_person =
             state_.phase == Phase::running && (signal->number == SIGINT || signal->number == SIGQUIT);

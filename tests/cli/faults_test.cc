@@ -371,7 +371,7 @@ std::vector<Fault> faults() {
          kill_process(run.agent(), SIGKILL);
        }},
       {"the agent",
-       "SIGTERM, which only the guard passes on; the ranks exit with 0",
+       "SIGTERM, which only the launcher passes on; the ranks exit with 0",
        kRunning,
        0,
        kLeft,

@@ -1,4 +1,4 @@
-#include "launcher/containment/guard.h"
+#include "launcher/containment/run_in_agent.h"
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -37,7 +37,8 @@ using Clock = std::chrono::steady_clock;
 
 void pass_on(int signal, int to) {
   const auto byte = static_cast<unsigned char>(signal);
-  // The agent reads requests faster than anybody sends them. If it is gone, the guard notices its end next.
+  // The agent reads requests faster than anybody sends them. If it is gone, the launcher notices its end
+  // next.
   [[maybe_unused]] const ssize_t sent = send(to, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -159,7 +160,7 @@ std::vector<SeenProcess> others_than(const std::set<pid_t>& pids, std::vector<Se
 
 }  // namespace
 
-int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>& keep) {
+int run_in_agent(Signals& signals, RunBounds& bounds, const std::function<int()>& work) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refuse("socketpair");
   FileDescriptor ours(ends[0]), agents(ends[1]);
@@ -172,10 +173,10 @@ int run_guarded(Signals& signals, RunBounds& bounds, const std::function<int()>&
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     call_oneself(kAgentName);
     signals.take_from(std::move(agents));
-    const int code = keep();
-    bounds.remove();  // in case guard and sentinel are gone; otherwise they look again
+    const int code = work();
+    bounds.remove();  // in case launcher and sentinel are gone; otherwise they look again
     // Before exiting: the kernel keeps the first process of a namespace until all others have ended.
-    signals.tell_guard(static_cast<unsigned char>(code));
+    signals.send_to_launcher(static_cast<unsigned char>(code));
     std::exit(code);  // this is a copy of the caller, which must not continue here
   }
   agents.reset();

@@ -1,4 +1,15 @@
-"""The code blocks of the pages in docs/, README.md and CONTRIBUTING.md, with what the comments above them say."""
+"""The code blocks of the pages in docs/, README.md, CONTRIBUTING.md and examples/*/README.md, with what the comments above
+them say:
+
+  <!-- file: NAME -->             it is written to this file
+  <!-- not run: REASON -->        it is neither run nor validated nor compiled
+  <!-- sweep -->                  the TOML is a sweep file
+  <!-- hook of the program -->    the config names a hook that build/train registers
+  <!-- fresh -->                  the C++ has no model, optimizer and loader around it
+  <!-- file scope -->             the C++ stands outside of functions
+
+A comment of the whole page, <!-- program: PAGE -->, makes the program of that page its build/train.
+"""
 
 import dataclasses
 import pathlib
@@ -6,7 +17,8 @@ import re
 import sys
 
 FENCE = re.compile(r"^( *)```(\w*)[^`]*$")
-MARK = re.compile(r"<!-- (?:(file|not run|program): (.+?)|(sweep|fresh|file scope)) -->")
+MARK = re.compile(r"<!-- (?:(file|not run|program): (.+?)|(sweep|hook of the program|fresh|file scope)) -->")
+CONTAINER = re.compile(r"(?:[-*+]|\d+[.)]) +|(?:!!!|\?\?\?\+?) ")  # a list item or an admonition, at its beginning
 LANGUAGES = {"toml", "sh", "cpp", "python", "console", "text", "yaml", "json", "cmake"}
 
 
@@ -15,7 +27,7 @@ class Block:
     language: str
     line: int  # of its first line of code, from 1
     code: str
-    marks: dict = dataclasses.field(default_factory=dict)  # "file": a name; "not run": a reason; "sweep", "fresh", "file scope": True
+    marks: dict = dataclasses.field(default_factory=dict)  # "file": a name; "not run": a reason; the others: True
 
 
 @dataclasses.dataclass
@@ -29,6 +41,33 @@ class Page:
         return "_".join(self.path.with_suffix("").parts)
 
 
+class Indentation:
+    """Finds the lines outside of fences that Markdown shows as code because they are indented."""
+
+    def __init__(self):
+        self.contents = []  # columns at which the contents of the open list items and admonitions begin
+        self.in_paragraph = False
+
+    def is_code(self, line):
+        """To be called with each line outside of fences, in order."""
+        line = line.expandtabs(4).rstrip()
+        text = line.lstrip(" ")
+        if not text:
+            self.in_paragraph = False
+            return False
+        indent = len(line) - len(text)
+        container = CONTAINER.match(text)
+        if container or not self.in_paragraph:
+            while self.contents and indent < self.contents[-1]:
+                self.contents.pop()
+        if not self.in_paragraph and indent >= 4 + (self.contents[-1] if self.contents else 0):
+            return True
+        if container:
+            self.contents.append(indent + (4 if text[0] in "!?" else len(container[0])))
+        self.in_paragraph = not text.startswith(("#", "<!--", "```"))
+        return False
+
+
 def fail(page, line, what):
     sys.exit(f"{page}:{line}: error: {what}")
 
@@ -36,7 +75,7 @@ def fail(page, line, what):
 def read_page(root, path):
     """`path`: relative to `root`. Exits with a message where a page can't be read."""
     page = Page(path, [])
-    block, indent, marks = None, "", {}
+    block, indent, marks, indentation = None, "", {}, Indentation()
     for number, line in enumerate((root / path).read_text(encoding="utf-8").split("\n"), 1):
         fence = FENCE.match(line)
         if block is not None:
@@ -46,6 +85,8 @@ def read_page(root, path):
             else:
                 block.code += line.removeprefix(indent) + "\n"
             continue
+        if indentation.is_code(line):
+            fail(path, number, "an indented code block, which no test reads: put it between ``` lines, with its language")
         if fence:
             indent = fence[1]
             if fence[2] not in LANGUAGES:
@@ -70,6 +111,7 @@ def read_page(root, path):
 def read_pages(root):
     paths = [pathlib.Path("README.md"), pathlib.Path("CONTRIBUTING.md")]
     paths += sorted(path.relative_to(root) for path in (root / "docs").rglob("*.md"))
+    paths += sorted(path.relative_to(root) for path in root.glob("examples/*/README.md"))
     return [read_page(root, path) for path in paths]
 
 

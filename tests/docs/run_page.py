@@ -50,7 +50,8 @@ def check_toml(page, block, folder, build):
     if "sweep" in block.marks:
         run(page, block, ["hookline", "sweep", "--dry-run", name], folder, build)
     else:
-        run(page, block, ["hookline", "config", "validate", name], folder, build)
+        program = ["--program", "build/train"] if "hook of the program" in block.marks else []
+        run(page, block, ["hookline", "config", "validate", *program, name], folder, build)
     if "file" not in block.marks:
         (folder / name).unlink()
 

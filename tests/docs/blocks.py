@@ -7,6 +7,7 @@ them say:
   <!-- hook of the program -->    the config names a hook that build/train registers
   <!-- fresh -->                  the C++ has no model, optimizer and loader around it
   <!-- file scope -->             the C++ stands outside of functions
+  <!-- function hook -->          the C++ registers a function as the hook of `model`, with which two ranks then train
 
 A comment of the whole page, <!-- program: PAGE -->, makes the program of that page its build/train.
 """
@@ -17,7 +18,7 @@ import re
 import sys
 
 FENCE = re.compile(r"^( *)```(\w*)[^`]*$")
-MARK = re.compile(r"<!-- (?:(file|not run|program): (.+?)|(sweep|hook of the program|fresh|file scope)) -->")
+MARK = re.compile(r"<!-- (?:(file|not run|program): (.+?)|(sweep|hook of the program|fresh|file scope|function hook)) -->")
 CONTAINER = re.compile(r"(?:[-*+]|\d+[.)]) +|(?:!!!|\?\?\?\+?) ")  # a list item or an admonition, at its beginning
 LANGUAGES = {"toml", "sh", "cpp", "python", "console", "text", "yaml", "json", "cmake"}
 
@@ -39,6 +40,9 @@ class Page:
     @property
     def name(self):
         return "_".join(self.path.with_suffix("").parts)
+
+    def name_of(self, block):
+        return f"{self.name}_{block.line}"
 
 
 class Indentation:

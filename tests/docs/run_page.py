@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs what a page of the documentation shows, from top to bottom, in an empty folder: shell blocks are run, configs are validated.
+"""Runs what a page of the documentation shows, from top to bottom, in an empty folder: shell blocks are run, configs are validated,
+and models are trained with its function hooks.
 
 usage: run_page.py ROOT PAGE BUILD
 
@@ -87,6 +88,10 @@ def main():
                 if re.search(r"^\$ ", block.code, re.M):
                     blocks.fail(page.path, block.line, "a shell block has commands only; with output it is a console block")
                 run(page, block, block.code, folder, build.resolve())
+                counts["run"] += 1
+            elif "function hook" in block.marks:
+                hooks = str(build.resolve() / "tests" / "docs" / "function_hooks")
+                run(page, block, ["hookline", "launch", "--processes-per-node", "2", hooks, page.name_of(block)], folder, build.resolve())
                 counts["run"] += 1
             elif "file" in block.marks:
                 (folder / block.marks["file"]).parent.mkdir(parents=True, exist_ok=True)

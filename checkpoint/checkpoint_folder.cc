@@ -155,6 +155,7 @@ std::vector<std::string> problems_of(const fs::path& checkpoint, const Manifest&
     if (error) {
       problems.push_back("'" + file.string() + "' can't be read: " + error.message());
     } else if (bytes != record.bytes) {
+      // Exact, since the two may differ by a single byte.
       problems.push_back("'" + file.string() + "' has " + count_text(bytes, "byte") + " where " +
                          count_text(record.bytes, "byte") + " were written");
     } else if (checksum_of_file(file) != record.checksum) {

@@ -1,6 +1,7 @@
 #include "prediction/simulate.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <deque>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/duration_text.h"
 #include "base/error.h"
 
 namespace hookline {
@@ -19,7 +21,8 @@ constexpr double kDone = 1e-12;  // seconds; less than that is rounding
 /// Throws Error for a time with which the simulation would not end.
 void expect_time(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0)
-    throw Error("a step can't be simulated: one of its times is " + std::to_string(seconds) + " s");
+    throw Error("a step can't be simulated: one of its times is " +
+                duration_text(std::chrono::duration<double>(seconds)));
 }
 
 void expect_times(const StepPlan& plan) {

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/text/bytes_text.h"
+
 namespace hookline {
 namespace {
 
@@ -80,8 +82,8 @@ class Reader {
   std::string text(std::size_t longest, const char* what) {
     const auto size = number<std::uint64_t>();
     if (size > longest)
-      throw StoreRequestError(std::string(what) + " of " + std::to_string(size) + " bytes; the longest has " +
-                              std::to_string(longest));
+      throw StoreRequestError(std::string(what) + " of " + bytes_beyond_text(size, longest) +
+                              "; the longest has " + binary_bytes_text(longest));
     return std::string(take(size));
   }
 

@@ -9,13 +9,14 @@
 #include <cstring>
 #include <string>
 
+#include "base/text/bytes_text.h"
 #include "base/error.h"
 
 namespace hookline {
 namespace {
 
 [[noreturn]] void fail(const char* what, std::size_t bytes) {
-  throw Error("shared memory of " + std::to_string(bytes) + " bytes: " + what + ": " + std::strerror(errno));
+  throw Error("shared memory of " + binary_bytes_text(bytes) + ": " + what + ": " + std::strerror(errno));
 }
 
 // Seals that keep the size: accessing a mapped page that no longer exists ends the process with SIGBUS.
@@ -43,7 +44,7 @@ SharedSegment::SharedSegment(int descriptor, std::size_t bytes) : descriptor_(de
     const int seals = ::fcntl(descriptor_, F_GET_SEALS);
     if (static_cast<std::size_t>(status.st_size) != bytes || seals < 0 ||
         (seals & kKeepsItsSize) != kKeepsItsSize)
-      throw Error("what was received is no shared memory of " + std::to_string(bytes) + " bytes");
+      throw Error("what was received is no shared memory of " + binary_bytes_text(bytes));
     map();
   } catch (...) {
     ::close(descriptor_);

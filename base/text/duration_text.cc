@@ -6,7 +6,7 @@ namespace hookline {
 namespace {
 
 constexpr Unit kSecond{"s", 1};
-constexpr Unit kTimeUnits[] = {kSecond, {"ms", 1e-3}, {"us", 1e-6}};
+constexpr Unit kTimeUnits[] = {kSecond, {"ms", 1e-3}, {"µs", 1e-6}};
 
 /// "2 min 5 s" for 125 and 60; "2 min" for 120.
 std::string in_two_units(long long time, long long size, const char* large, const char* small) {

@@ -8,7 +8,7 @@
 
 namespace hookline {
 
-/// How long something took or will take: "23 us", "4.2 ms", "3.1 s", "2 min 5 s", "1 h 3 min".
+/// How long something took or will take: "23 µs", "4.2 ms", "3.1 s", "2 min 5 s", "1 h 3 min".
 std::string duration_text(std::chrono::duration<double> time);
 
 /// A time that a key or a flag sets in seconds, so that people find it there: "600 s", "0.01 s". Three

@@ -170,7 +170,7 @@ std::variant<SourceText, Diagnostic> source_of(const std::string& name, std::str
   if (const auto line = source.first_line_longer_than(kLongestLineBytes))
     return diagnostic_at(source.place({line->offset + kLongestLineBytes, 1}), Severity::error,
                          "the line is too long",
-                         "a line has at most " + std::to_string(kLongestLineBytes) + " bytes");
+                         "a line has at most " + binary_bytes_text(kLongestLineBytes));
   return source;
 }
 

@@ -71,8 +71,8 @@ DigitsDataset::DigitsDataset(const std::filesystem::path& file, Split split) {
   }
   if (stream.bad()) throw DataError(file.string() + ": reading stopped after line " + std::to_string(lines));
   if (lines < 2)
-    throw DataError(file.string() + ": holds " + std::to_string(lines) +
-                    " images; training and testing need one each at least");
+    throw DataError(file.string() + ": holds " + std::to_string(lines) + (lines == 1 ? " image" : " images") +
+                    "; training and testing need one each at least");
 
   const auto count = static_cast<std::int64_t>(labels.size());
   images_ = at::tensor(pixels).view({count, 1, kSide, kSide});

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/bytes_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random_hex.h"
@@ -63,8 +64,7 @@ std::map<std::string, std::string> common_to_nodes(const RunConfig& config, cons
   constexpr std::size_t kLongest = 64 << 10;
   for (auto& [key, value] : common) {
     if (value.size() <= kLongest) continue;
-    value =
-        std::to_string(value.size()) + " bytes with the checksum " + checksum_of(value.data(), value.size());
+    value = bytes_text(value.size()) + " with the checksum " + checksum_of(value.data(), value.size());
   }
   return common;
 }

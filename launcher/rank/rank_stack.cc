@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "base/file_descriptor.h"
 #include "base/lines.h"
 #include "launcher/process/child.h"
@@ -192,8 +193,9 @@ std::vector<std::string> stack_lines(const RankStack& stack) {
   std::int64_t expected = stack.frames.front().number;
   for (std::size_t i = 0; i < stack.frames.size();) {
     const RankFrame& frame = stack.frames[i];
-    if (frame.number > expected)
-      lines.push_back("  " + std::to_string(frame.number - expected) + " calls between are left out");
+    if (const std::int64_t between = frame.number - expected; between > 0)
+      lines.push_back("  " + count_text(between, "call") + (between == 1 ? " between is" : " between are") +
+                      " left out");
     const std::string text = frame_text(frame, names);
     std::size_t end = i + 1;
     while (end < stack.frames.size() && stack.frames[end].number == stack.frames[end - 1].number + 1 &&

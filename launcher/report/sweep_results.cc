@@ -9,6 +9,7 @@
 #include "base/lines.h"
 #include "base/log.h"
 #include "base/regular_file.h"
+#include "base/text/time_text.h"
 #include "checkpoint/folder_lock.h"
 #include "config/run_files.h"
 #include "launcher/output/tail.h"
@@ -162,6 +163,7 @@ SweepResults read_one(const fs::path& folder, std::size_t most_points) {
   }
   unread.warn();
   results.facts = std::move(record.facts);
+  results.facts.began = time_text(results.facts.began);
   return results;
 }
 

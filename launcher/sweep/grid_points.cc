@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "base/error.h"
 #include "checkpoint/checksum.h"
 #include "launcher/sweep/file/command_line.h"
@@ -116,9 +117,9 @@ class GridPoints {
     for (const RandomSearch& search : sweep.searches) {
       const std::int64_t found = draw(search, sweep.fixed);
       if (found < search.samples)
-        remarks_.push_back("a random search for " + std::to_string(search.samples) +
-                           " samples has found only " + std::to_string(found) +
-                           " new ones: there are hardly any others");
+        remarks_.push_back("a random search for " + count_text(search.samples, "sample") +
+                           " has found only " + count_text(found, "new one") +
+                           ": there are hardly any others");
     }
     for (std::size_t i = 0; i < exclusions_.size(); ++i) {
       if (is_used_[i]) continue;

@@ -53,7 +53,7 @@ struct SweepFacts {
   std::string name;     // of its file, without folder and suffix
   std::string command;  // that ran it last, for a shell
   std::string machine;  // where, in a line
-  std::string began;    // the first time, in UTC: "2025-03-01 12:00:00"
+  std::string began;    // the first time: "2025-03-01T12:00:00Z"
   std::string metric;   // as in the sweep file, as are the next two
   std::string goal = "min";
   std::string metric_value = "last";

@@ -86,7 +86,8 @@ std::string hopeless_by_halving(const History& own, const Histories& others, boo
   const std::size_t may_continue = std::max<std::size_t>(1, there / kHalvingFactor);
   if (there <= kFewestOthers || better < may_continue) return "";
   return "at step " + std::to_string(rung) + " " + std::to_string(better) + " of " + std::to_string(there) +
-         " trials were better, and only " + std::to_string(may_continue) + " may continue";
+         (better == 1 ? " trials was" : " trials were") + " better, and only " +
+         std::to_string(may_continue) + " may continue";
 }
 
 }  // namespace hookline

@@ -7,7 +7,6 @@
 #include "base/text/bytes_text.h"
 #include "base/text/count_text.h"
 #include "base/text/duration_text.h"
-#include "base/text/number_text.h"
 #include "hooks/catalog/option.h"
 #include "hooks/catalog/wire_estimate.h"
 #include "launcher/wizard/questions.h"
@@ -32,11 +31,6 @@ std::string typed(const OptionValue& value) {
     return joined;
   }
   return to_text(value);
-}
-
-std::string count_of(std::int64_t number) {
-  if (number < 1'000'000) return std::to_string(number);
-  return rounded(static_cast<double>(number) / 1e6, 3) + " million";
 }
 
 Question from_row(const OptionRow& row, const std::string& id) {
@@ -171,7 +165,7 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
       question.default_value = fastest_by_default();
     question.choices.push_back({kAutoHook, "Chosen while the run trains, by measurements: see [ddp.auto]."});
     question.accepts =
-        "a hook's name; bytes are those of a model of " + count_of(parameters_) + " parameters";
+        "a hook's name; bytes are those of a model of " + rounded_count_text(parameters_, "parameter");
   } else if (key == "ddp.comm_wrapper") {
     for (const WrapperRow& wrapper : catalog_.wrappers())
       question.choices.push_back({wrapper.name, wrapper.summary});
@@ -253,7 +247,7 @@ std::string Interview::traffic(const RunConfig& config) const {
   const auto whole = bytes_per_step(*catalog_.find_hook("no"), {}, *catalog_.find_wrapper("no"), shapes);
   return "in a step, each rank sends " + bytes_text(*sent) +
          (*sent == *whole ? "" : " instead of " + bytes_text(*whole) + " without a hook") + " (for " +
-         count_of(parameters_) + " parameters)";
+         rounded_count_text(parameters_, "parameter") + ")";
 }
 
 /// The fastest measured hook that changes gradients by no more than rounding, if it saves a few per cent of a

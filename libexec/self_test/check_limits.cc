@@ -36,8 +36,8 @@ void expect_enough_files(std::int64_t open, std::int64_t limit, int ranks) {
   const std::int64_t needed = open + 25 + 3 * static_cast<std::int64_t>(ranks);
   if (limit < needed)
     throw TooFewFiles("too many open files would be needed: a rank may have " + std::to_string(limit) +
-                      ", and " + std::to_string(ranks) + " ranks take about " + std::to_string(needed) +
-                      " in each");
+                      ", and " + count_text(ranks, "rank") + (ranks == 1 ? " takes about " : " take about ") +
+                      std::to_string(needed) + " in each");
 }
 
 Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks) {

@@ -23,7 +23,9 @@ const char* name_of(Verdict verdict) {
 }
 
 std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(width, text.size() + 1), ' ');
+  const auto begins_character = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+  const auto has = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), begins_character));
+  text.append(has < width ? width - has : 1, ' ');
   return text;
 }
 

@@ -5,14 +5,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/text/bytes_text.h"
 #include "parallel/ddp/bucketing.h"
 
 namespace hookline {
-
-std::string size_text(std::int64_t bytes) {
-  constexpr std::int64_t kMebi = 1 << 20, kKibi = 1 << 10;
-  return bytes % kMebi == 0 ? std::to_string(bytes / kMebi) + " MiB" : std::to_string(bytes / kKibi) + " KiB";
-}
 
 std::vector<HookSetting> in_both_scopes(std::vector<HookSetting> settings) {
   const std::size_t count = settings.size();
@@ -31,7 +27,7 @@ std::vector<HookSetting> in_each_size(const std::vector<HookSetting>& settings,
     all.push_back(each);
     for (const std::int64_t bytes : bucket_bytes) {
       all.push_back(each);
-      all.back().name += ", " + size_text(bytes) + " buckets";
+      all.back().name += ", " + binary_bytes_text(bytes) + " buckets";
       all.back().bucket_bytes = bytes;
     }
   }

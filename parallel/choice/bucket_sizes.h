@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "config/checks/hook_settings.h"
@@ -13,9 +12,6 @@ namespace hookline {
 
 /// Bytes at which a bucket may be full, in addition to those of the config.
 inline const std::vector<std::int64_t> kBucketBytes = {25 << 20, 1 << 20, 256 << 10};
-
-/// "1 MiB", "256 KiB".
-std::string size_text(std::int64_t bytes);
 
 /// `settings`, followed by each of them except the first (no hook) applied between hosts only: "fp16 between
 /// hosts".

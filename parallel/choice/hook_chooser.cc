@@ -4,12 +4,15 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
+#include "base/text/bytes_text.h"
+#include "base/text/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text/number_text.h"
@@ -45,7 +48,7 @@ double beyond(double usual, const std::vector<double>& steps) {
   return steps.empty() ? 0 : static_cast<double>(steps.size()) * std::max(0.0, mean(steps) - usual);
 }
 
-std::string ms(double seconds) { return rounded(1e3 * seconds, 3) + " ms"; }
+std::string time_of(double seconds) { return duration_text(std::chrono::duration<double>(seconds)); }
 
 }  // namespace
 
@@ -263,15 +266,15 @@ void HookChooser::decide() {
 
 void HookChooser::explain(std::size_t choice) const {
   if (choice != 0) {
-    log(settings_[choice].name + " is predicted to take " + ms(decision_.seconds(choice)) +
-        " a step; no hook takes " + ms(plain_));
+    log(settings_[choice].name + " is predicted to take " + time_of(decision_.seconds(choice)) +
+        " a step; no hook takes " + time_of(plain_));
   } else if (const std::size_t other = decision_.fastest_except(0); other != 0) {
-    log("no hook, which takes " + ms(plain_) + " a step; " + settings_[other].name +
-        " is predicted to take " + ms(decision_.seconds(other)));
+    log("no hook, which takes " + time_of(plain_) + " a step; " + settings_[other].name +
+        " is predicted to take " + time_of(decision_.seconds(other)));
   } else if (settings_.size() == 1) {
-    log("no hook, which takes " + ms(plain_) + " a step: [ddp.auto] permits no other");
+    log("no hook, which takes " + time_of(plain_) + " a step: [ddp.auto] permits no other");
   } else {
-    log("no hook, which takes " + ms(plain_) +
+    log("no hook, which takes " + time_of(plain_) +
         " a step: communication takes too little of it for another setting to pay");
   }
 }
@@ -317,7 +320,7 @@ void HookChooser::prove() {
   const double measured = step_ = agreed_step();
   const bool is_dropped = gives_up();
   if (is_resumed_ && std::abs(measured - watched_step_) > options_.watch.step * watched_step_) {
-    choose_again("a step takes " + ms(measured) + " instead of " + ms(watched_step_) +
+    choose_again("a step takes " + time_of(measured) + " instead of " + time_of(watched_step_) +
                  " before the checkpoint");
     return;
   }
@@ -334,8 +337,8 @@ void HookChooser::prove() {
                         beyond(mean(periods_), skipped);
   const double expected = predicted_[in_use_].predicted;
   if (in_use_ != 0 && !is_dropped)
-    log(settings_[in_use_].name + " takes " + ms(measured) + " a step; " +
-        (expected > 0 ? "predicted " + ms(expected) + ", " : "") + "no hook " + ms(plain_));
+    log(settings_[in_use_].name + " takes " + time_of(measured) + " a step; " +
+        (expected > 0 ? "predicted " + time_of(expected) + ", " : "") + "no hook " + time_of(plain_));
   if (!options_.predict_all) {
     const double spent = measuring_seconds_ - measuring_before_;
     decision_.afford((kAffordableSteps * plain_ - spent) / static_cast<double>(all.size()));
@@ -346,20 +349,20 @@ void HookChooser::prove() {
 /// Switches to `next`. If that is the setting in use, the choice is final: watches it.
 void HookChooser::continue_with(std::size_t next) {
   if (next != in_use_) {
-    const std::string took = ", which takes " + ms(decision_.seconds(next)) + " a step";
+    const std::string took = ", which takes " + time_of(decision_.seconds(next)) + " a step";
     if (decision_.is_final()) {
       log("switches from " + settings_[in_use_].name + " to " + settings_[next].name + took);
     } else if (next == 0 || is_measured(next)) {
       log("measures again: " + settings_[next].name);
     } else if (decision_.seconds(next) > 0) {
       log("also tries " + settings_[next].name + ", which is predicted to take " +
-          ms(decision_.seconds(next)) + " a step");
+          time_of(decision_.seconds(next)) + " a step");
     }
     use(next);
     return begin(Phase::proving);
   }
-  log(settings_[in_use_].name + " stays: it takes " + ms(decision_.seconds(in_use_)) + " a step" +
-      (in_use_ == 0 ? "" : ", no hook " + ms(plain_)));
+  log(settings_[in_use_].name + " stays: it takes " + time_of(decision_.seconds(in_use_)) + " a step" +
+      (in_use_ == 0 ? "" : ", no hook " + time_of(plain_)));
   settled_ = in_use_;
   settled_at_ = in_use_since_;
   patience_ = before_alarm_ == in_use_ ? std::min(2 * patience_, kMostPatience) : 1;
@@ -386,10 +389,10 @@ void HookChooser::look() {
     return begin(Phase::plain);
   }
   if (!watch_.sees_change(window)) return begin(Phase::watching);
-  choose_again("a step takes " + ms(window.step) + " instead of " + ms(window.step_before) +
-               (in_use_ == 0 ? "" : ", no hook took " + ms(plain_)) +
-               (probed > 0 ? ", an all-reduce of " + std::to_string(probe_bytes_) + " bytes " + ms(probed) +
-                                 " instead of " + ms(probe_seconds_)
+  choose_again("a step takes " + time_of(window.step) + " instead of " + time_of(window.step_before) +
+               (in_use_ == 0 ? "" : ", no hook took " + time_of(plain_)) +
+               (probed > 0 ? ", an all-reduce of " + bytes_text(probe_bytes_) + " " + time_of(probed) +
+                                 " instead of " + time_of(probe_seconds_)
                            : ""));
 }
 

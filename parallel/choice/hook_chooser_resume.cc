@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/count_text.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_chooser.h"
 
@@ -37,7 +38,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
   if (saved.is_null()) return "";
   if (world_->size() == 1) return "";
   if (const int ranks = saved.at("ranks").get<int>(); ranks != world_->size())
-    return "it was made for " + std::to_string(ranks) + " ranks, and there are " +
+    return "it was made for " + count_text(ranks, "rank") + ", and there are " +
            std::to_string(world_->size());
   const nlohmann::json& settings = saved.at("settings");
   bool is_same = settings.size() == settings_.size();

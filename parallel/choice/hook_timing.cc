@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "base/error.h"
 #include "hooks/future.h"
 #include "parallel/groups/future_work.h"
@@ -154,7 +155,7 @@ void expect_sound(const HookCost& cost, std::size_t buckets, const CommHook& hoo
     throw Error("the hook '" + hook.describe() + "' estimates its own cost, and " + why);
   };
   if (cost.buckets.size() != buckets)
-    refuse("the estimate is for " + std::to_string(cost.buckets.size()) + " buckets, where there are " +
+    refuse("the estimate is for " + count_text(cost.buckets.size(), "bucket") + ", where there are " +
            std::to_string(buckets));
   const auto is_sound = [](double number) { return std::isfinite(number) && number >= 0; };
   bool all = is_sound(cost.margin);

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "base/error.h"
 
 namespace hookline::detail {
@@ -49,9 +50,9 @@ void EpochPlan::check_not_without_batches(const ShardOptions& shard) const {
                 to_string(dataset_size_) + " on " + to_string(shard.world_size) +
                 " ranks: start fewer ranks, or set drop_last = false");
   if (options_.drop_last_batch && samples < options_.batch_size)
-    throw Error("hookline::data_loader: drop_last_batch leaves no batch: a rank has " + to_string(samples) +
-                " samples an epoch and batch_size is " + to_string(options_.batch_size) +
-                ": make batch_size smaller, or set drop_last_batch = false");
+    throw Error("hookline::data_loader: drop_last_batch leaves no batch: a rank has " +
+                count_text(samples, "sample") + " an epoch and batch_size is " +
+                to_string(options_.batch_size) + ": make batch_size smaller, or set drop_last_batch = false");
 }
 
 void EpochPlan::set_seed(std::uint64_t seed) {

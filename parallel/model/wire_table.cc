@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/text/bytes_text.h"
+#include "base/text/count_text.h"
 
 namespace hookline {
 namespace {
@@ -17,15 +18,10 @@ std::string format(const char* pattern, Args... args) {
   return text;
 }
 
-std::string count(std::int64_t elements) {
-  if (elements >= 100'000) return format("%.1f M", static_cast<double>(elements) / 1e6);
-  return std::to_string(elements);
-}
-
 }  // namespace
 
 std::string pipeline_line(const CommunicationStats& report) {
-  std::string line = report.pipeline + " · " + count(report.parameters) + " parameters · " +
+  std::string line = report.pipeline + " · " + rounded_count_text(report.parameters, "parameter") + " · " +
                      bytes_text(report.gradient_bytes) + " -> " + bytes_text(report.bytes_per_step) +
                      " a step";
   if (report.first_full_step > 0) line += " after step " + std::to_string(report.first_full_step);

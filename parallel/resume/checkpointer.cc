@@ -206,9 +206,8 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
   const auto count = std::find_if(counts_.begin(), counts_.end(), is_count);
   if (count != counts_.end()) {
     if (!is_told)
-      warn("the run resumes after " + std::to_string(passes) +
-           " loops over the training loader, and the program has not called loader.epoch(); '" +
-           count->first +
+      warn("the run resumes after " + count_text(passes, "loop") +
+           " over the training loader, and the program has not called loader.epoch(); '" + count->first +
            "', which it registered, is taken for its count of epochs, so none of its loops is skipped" +
            kBeginAtEpoch);
     return false;
@@ -423,6 +422,7 @@ void Checkpointer::finish() {
 
 std::string Checkpointer::reason_for_none() const {
   const std::int64_t steps = progress_->steps - first_step_;
+  if (tries_ == 1) return "the only attempt failed, for the reason that was logged then";
   if (tries_ > 0)
     return "each of " + std::to_string(tries_) + " attempts failed, for the reasons that were logged then";
   if (steps == 0)

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/text/count_text.h"
+
 namespace hookline {
 
 SavedPart save_position(const detail::EpochPlan& plan, int ranks) {
@@ -41,9 +43,9 @@ void load_position(detail::EpochPlan& plan, const SavedPart& saved, Resumption& 
   const std::int64_t batch = plan.options().batch_size * resumption.ranks;
   position.batches = samples / batch;
   if (const std::int64_t again = samples % batch; again != 0)
-    resumption.resets.push_back(
-        "the exact place in epoch " + std::to_string(position.epoch) + ": " + std::to_string(again) +
-        " samples will be seen again, since the samples are divided into other batches now");
+    resumption.resets.push_back("the exact place in epoch " + std::to_string(position.epoch) + ": " +
+                                count_text(again, "sample") +
+                                " will be seen again, since the samples are divided into other batches now");
   const bool drives = saved.notes.value("drives", false);
   plan.resume_at(position, drives, saved.notes.value("trains", drives), by_hand);
 }

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "base/error.h"
 #include "parallel/shards/gradient_shares.h"
 
@@ -53,7 +54,7 @@ at::Tensor ShardedParameters::whole(const at::Tensor& parameter, const at::Tenso
   const at::NoGradGuard no_grad;
   const std::int64_t own = entry->share_of(world_->rank()).count;
   if (piece.numel() != own)
-    throw Error("the optimizer keeps " + std::to_string(piece.numel()) + " elements beside '" + entry->name +
+    throw Error("the optimizer keeps " + count_text(piece.numel(), "element") + " beside '" + entry->name +
                 "', of which this rank steps " + std::to_string(own) +
                 ": step what prepare() returned for the optimizer, not the one that it was given");
   std::int64_t longest = 0;

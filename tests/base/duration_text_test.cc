@@ -11,7 +11,7 @@ std::string duration(double seconds) { return duration_text(std::chrono::duratio
 
 TEST(DurationText, HasThreeDigitsBelowAMinute) {
   EXPECT_EQ(duration(0), "0 s");
-  EXPECT_EQ(duration(23e-6), "23 us");
+  EXPECT_EQ(duration(23e-6), "23 µs");
   EXPECT_EQ(duration(0.0042), "4.2 ms");
   EXPECT_EQ(duration(0.24897), "249 ms");
   EXPECT_EQ(duration(3.1), "3.1 s");

@@ -125,7 +125,7 @@ TEST_F(BadFiles, OverlongLinesAreErrors) {
   EXPECT_THAT(report_of("[logging]\ndir = \"" + std::string(5000, 'a') + "\"\n"),
               HasSubstr("run.toml:2:4097: error: the line is too long\n"));
   EXPECT_THAT(report_of("[logging]\ndir = \"" + std::string(5000, 'a') + "\"\n"),
-              HasSubstr("^ a line has at most 4096 bytes\n"));
+              HasSubstr("^ a line has at most 4 KiB\n"));
 }
 
 TEST_F(BadFiles, AHeaderBehindAValueIsAnError) {

@@ -127,7 +127,7 @@ TEST_F(Advise, TakesTheSlowestLinkOfATestOverSeveralHosts) {
       << R"({"same_node": false, "latency_seconds": 0.0003, "bytes_per_second": 50e6}]})";
   const ProcessResult result = advise({"--parameters", "50000", "--link", "link.json", "--ranks", "8"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("there: 8 ranks on 8 hosts, 200 Mbit/s, latency 300 us. "));
+  EXPECT_THAT(result.out, HasSubstr("there: 8 ranks on 8 hosts, 200 Mbit/s, latency 300 µs. "));
 }
 
 TEST_F(Advise, RefusesAReportWithoutALinkBetweenHosts) {

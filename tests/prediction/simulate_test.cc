@@ -155,6 +155,9 @@ TEST(Simulate, RefusesInvalidTimes) {
   plan.backward = std::nan("");
   EXPECT_EQ(testing::failure_of<Error>([&] { simulate(plan, machine_of({})); }),
             "a step can't be simulated: one of its times is nan s");
+  plan.backward = -0.001;
+  EXPECT_EQ(testing::failure_of<Error>([&] { simulate(plan, machine_of({})); }),
+            "a step can't be simulated: one of its times is -1 ms");
   plan.backward = 2;
   const CollectiveTimes endless({{0, 0, 0}, {1, std::numeric_limits<double>::infinity(), 0}});
   EXPECT_EQ(testing::failure_of<Error>([&] { simulate(plan, machine_of(endless)); }),

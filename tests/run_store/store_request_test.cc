@@ -118,10 +118,10 @@ TEST(StoreRequest, HasLimits) {
     append_number(bytes, static_cast<std::int64_t>(size));
     return bytes;
   };
-  EXPECT_EQ(problem_of(with_size(StoreQuery::get, 8193)), "a key of 8193 bytes; the longest has 8192");
+  EXPECT_EQ(problem_of(with_size(StoreQuery::get, 8193)), "a key of more than 8 KiB; the longest has 8 KiB");
   std::string set = with_size(StoreQuery::set, 1) + "k";
   append_number(set, 8388609);
-  EXPECT_EQ(problem_of(set), "a value of 8388609 bytes; the longest has 8388608");
+  EXPECT_EQ(problem_of(set), "a value of more than 8 MiB; the longest has 8 MiB");
   EXPECT_EQ(problem_of(with_size(StoreQuery::wait, ~std::uint64_t{0})),
             "18446744073709551615 keys; the most are 131072");
   StoreRequest many{StoreQuery::set_many};

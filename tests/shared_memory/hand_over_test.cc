@@ -137,7 +137,7 @@ TEST(HandOver, SaysThatTheSourceIsNotThere) {
 
 TEST(HandOver, RefusesMemoryThatMightShrinkOrIsOfAnotherSize) {
   const SharedSegment segment(kBytes);
-  const std::string expected = "what was received is no shared memory of 4096 bytes";
+  const std::string expected = "what was received is no shared memory of 4 KiB";
   EXPECT_EQ(error_of([&] { SharedSegment(dup(segment.descriptor()), 4096); }), expected);
   const int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
   ASSERT_GE(file, 0);
@@ -148,7 +148,7 @@ TEST(HandOver, RefusesMemoryThatMightShrinkOrIsOfAnotherSize) {
 
 TEST(SharedSegment, SaysWhyItCannotBeCreated) {
   EXPECT_EQ(error_of([] { SharedSegment(std::size_t{1} << 63); }),
-            "shared memory of 9223372036854775808 bytes: ftruncate: Invalid argument");
+            "shared memory of 8192 PiB: ftruncate: Invalid argument");
 }
 
 }  // namespace

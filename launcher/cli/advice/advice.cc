@@ -30,7 +30,7 @@ constexpr std::uint64_t kLargestAdviceBytes = 64 << 20;
 constexpr std::size_t kLeastNameWidth = 38, kTimeWidth = 13;
 
 std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
+  text.append(width - std::min(width, width_of(text)), ' ');
   return text;
 }
 

@@ -307,10 +307,10 @@ std::string row_of(const Wire& wire, const Question& question) {
 
 std::string table_of(const Question& question, const RunConfig& config, const Memory& memory,
                      const Memory& split, const std::vector<Wire>& hooks, const std::vector<Wire>& sharding) {
-  const std::string whole = std::to_string(static_cast<std::int64_t>(question.count));
+  const std::string whole = count_text(static_cast<std::int64_t>(question.count), "parameter");
   const std::string& hook = config.ddp.comm_hook;
   const std::string& wrapper = config.ddp.comm_wrapper;
-  std::string text = whole + " parameters in float32, " + (hook == "no" ? "no hook" : hook) +
+  std::string text = whole + " in float32, " + (hook == "no" ? "no hook" : hook) +
                      (wrapper == "no" ? "" : " in " + wrapper) + ", " + question.optimizer +
                      (config.ddp.shard_optimizer ? " sharded" : "") +
                      "; without activations a rank takes\n  " + padded("", 12) + padded("ddp", 14) +
@@ -320,8 +320,9 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
     text += "  " + padded(rows[i].first, 12) + padded(bytes_text(rows[i].second), 14) +
             bytes_text(split_rows[i].second) + "\n";
   }
-  text += "sharded: the largest unit has " + std::to_string(static_cast<std::int64_t>(question.unit)) +
-          " parameters (" + question.unit_from + ")\n";
+  text += "sharded: the largest unit has " +
+          count_text(static_cast<std::int64_t>(question.unit), "parameter") + " (" + question.unit_from +
+          ")\n";
   if (chooses_hook(config))
     text +=
         "hook: the most that one takes while it is timed, on a copy of the gradients; hookline advise "
@@ -391,7 +392,7 @@ int estimate(const Arguments& arguments) {
           : "as many as the largest tensor has elements; --unit N says how many the largest FsdpUnit has";
   if (question.unit > question.count) {
     throw UsageError("--unit " + std::to_string(unit) + " is more than the model's " +
-                     std::to_string(static_cast<std::int64_t>(question.count)) + " parameters");
+                     count_text(static_cast<std::int64_t>(question.count), "parameter"));
   }
   try {
     question.link = link, question.bits = link_speed_of(link);

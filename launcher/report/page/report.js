@@ -7,21 +7,17 @@ function headline() {
   return lines.flatMap((line, i) => (i ? ["\n", ...line] : line));
 }
 
-function count(number, what) {
-  return `${number} ${what}${number === 1 ? "" : "s"}`;
-}
-
 function describe() {
   element("name").textContent = data.name || "Sweep";
   const by = (status) => data.trials.filter((trial) => trial.status === status).length;
   const states = [["done", "done"], ["failed", "failed"], ["stopped", "stopped early"], ["running", "running"], ["interrupted", "interrupted"], ["waiting", "to come"]];
-  element("state").textContent = [count(data.trials.length, "trial"), ...states.filter(([status]) => by(status))
+  element("state").textContent = [countText(data.trials.length, "trial"), ...states.filter(([status]) => by(status))
     .map(([status, title]) => `${by(status)} ${title}`)].join(", ") +
     (by("interrupted") ? ". Nobody runs the sweep any more: the same command continues it." : "");
   element("headline").replaceChildren(...headline());
   const same = Object.entries(data.same).map(([key, value]) => `${key} = ${value}`).join(", ");
   const how = [
-    ["Command", data.command], ["Machine", data.machine], ["Begun", data.began && data.began + " UTC"],
+    ["Command", data.command], ["Machine", data.machine], ["Begun", data.began],
     ["Compared by", data.metric && `${metricTitle}, ${smallerIsBetter ? "the smaller" : "the greater"} the better`],
     ["In every trial", same], ["Report made", data.made], ["hookline", data.version],
   ];
@@ -34,7 +30,7 @@ function describe() {
 let drawing = Promise.resolve();
 function draw() {
   const rows = shownRows();
-  element("shown").textContent = rows.length === data.rows.length ? count(rows.length, "row") : `${rows.length} of ${count(data.rows.length, "row")}`;
+  element("shown").textContent = rows.length === data.rows.length ? countText(rows.length, "row") : `${rows.length} of ${countText(data.rows.length, "row")}`;
   drawTable(rows);
   drawing = drawing.then(() => drawCharts(rows));
   return drawing;

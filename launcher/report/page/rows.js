@@ -16,22 +16,35 @@ function made(tag, text = "", attributes = {}) {
   return result;
 }
 
-// --- numbers for people ---------------------------------------------------------------------------------------------
+// --- numbers for people, as the launcher writes them ----------------------------------------------------------------
 
-const digits = (value, count = 4) => String(Number(value.toPrecision(count)));
+// As rounded() of base/number_text does: an integer with more digits is written in full.
+const rounded = (value, digits) =>
+  String(Math.abs(value) >= 10 ** digits ? Math.round(value) : Number(value.toPrecision(digits)));
 
-function inUnits(value, units) {
-  const [size, name] = units.find(([least]) => value >= least) ?? units[units.length - 1];
-  return [size, name];
-}
-const kByteUnits = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
+// As count_text() of base/count_text does.
+const countText = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
+// The largest unit in which the value, in three digits, is at least 1.
+const inUnits = (value, units) => units.find(([size]) => value >= 0.9995 * size) ?? units[units.length - 1];
+const kByteUnits = [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
 const kTimeUnits = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
 
-function measured(value, units) {
+// As duration_text() of base/duration_text does.
+function durationText(seconds) {
+  const inTwo = (time, size, large, small) =>
+    `${Math.floor(time / size)} ${large}${time % size ? ` ${time % size} ${small}` : ""}`;
+  if (seconds >= 3599.5) return inTwo(Math.round(seconds / 60), 60, "h", "min");
+  if (seconds >= 59.95) return inTwo(Math.round(seconds), 60, "min", "s");
+  const [size, name] = seconds ? inUnits(seconds, kTimeUnits) : kTimeUnits[0];
+  return `${rounded(seconds / size, 3)} ${name}`;
+}
+
+function measured(value, units, digits) {
   if (!value) return "";
   const [size, name] = units ? inUnits(Math.abs(value.mean), units) : [1, ""];
-  const spread = value.spread > 1e-9 * Math.abs(value.mean) ? ` ± ${digits(value.spread / size, 2)}` : "";
-  return `${digits(value.mean / size)}${spread}${name ? " " + name : ""}`;
+  const spread = value.spread > 1e-9 * Math.abs(value.mean) ? ` ± ${rounded(value.spread / size, 2)}` : "";
+  return `${rounded(value.mean / size, digits)}${spread}${name ? " " + name : ""}`;
 }
 
 const labelOf = (row) => row.label || "(as the config has it)";
@@ -48,7 +61,7 @@ const isWhole = (row) => row.failed + row.stopped + row.waiting === 0;
 const metricTitle = data.metric ? data.metric + (data.metric_value === "best" ? ", best" : "") : "metric";
 const kColumns = [
   { name: "row", title: "Row", text: labelOf, sort: labelOf },
-  { name: "metric", title: metricTitle, better: smallerIsBetter ? "low" : "high" },
+  { name: "metric", title: metricTitle, digits: 5, better: smallerIsBetter ? "low" : "high" },
   { name: "step_seconds", title: "Step", units: kTimeUnits, better: "low", axis: "time of a step" },
   { name: "trial_seconds", title: "Trial", units: kTimeUnits, better: "low", axis: "time of a trial" },
   { name: "bytes_per_step", title: "Sent a step", units: kByteUnits, better: "low", axis: "what a rank sends in a step" },
@@ -69,7 +82,7 @@ const kColumns = [
 ].filter((column) => column.text || data.rows.some((row) => row[column.name]));
 
 const cellText = (column, row) =>
-  column.text ? column.text(row) : measured(row[column.name], column.units) + (row[column.name] && column.suffix ? column.suffix : "");
+  column.text ? column.text(row) : measured(row[column.name], column.units, column.digits ?? 3) + (row[column.name] && column.suffix ? column.suffix : "");
 const cellValue = (column, row) => (column.sort ? column.sort(row) : row[column.name]?.mean);
 
 // --- what is shown -----------------------------------------------------------------------------------------------------

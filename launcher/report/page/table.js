@@ -35,8 +35,8 @@ function trialDetail(trial) {
   const result = made("div");
   const facts = [`${trial.id}: ${trial.status}`];
   if (trial.values["training.seed"] !== undefined) facts.push(`seed ${trial.values["training.seed"]}`);
-  if (trial.metric !== null) facts.push(`${metricTitle} ${digits(trial.metric, 6)}`);
-  if (trial.seconds !== null) facts.push(`${digits(trial.seconds, 3)} s`);
+  if (trial.metric !== null) facts.push(`${metricTitle} ${rounded(trial.metric, 6)}`);
+  if (trial.seconds !== null) facts.push(durationText(trial.seconds));
   result.append(made("strong", facts.join(", ")));
   if (trial.reason) result.append(made("div", trial.reason, { class: "failed" }));
   result.append(made("div"));

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "base/text/count_text.h"
 #include "base/regular_file.h"
 #include "launcher/sweep/database/log_frames.h"
 #include "launcher/sweep/database/seal.h"
@@ -60,8 +61,8 @@ std::string problem_of_rows(SQLite::Database& database) {
   const Seal seal = seal_in(database);
   if (found == seal) return "";
   if (const std::int64_t missing = seal.row_count - found.row_count; missing > 0)
-    return std::to_string(missing) + " of its " + std::to_string(seal.row_count) + " rows " +
-           (missing == 1 ? "is" : "are") + " missing";
+    return std::to_string(missing) + " of its " + count_text(seal.row_count, "row") +
+           (missing == 1 ? " is" : " are") + " missing";
   return "its rows are sound, but not those that were written last";
 }
 

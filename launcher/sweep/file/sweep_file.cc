@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "base/suggest.h"
 #include "config/schema/schema.h"
 #include "config/toml/source_text.h"
@@ -155,8 +156,8 @@ class Reader {
       });
       if (differs != grid.zip.end())
         error(zip->second.key, "the arrays of zip are not of one length",
-              "'" + grid.zip.front().key + "' has " + std::to_string(grid.zip.front().values.size()) +
-                  " values, '" + differs->key + "' " + std::to_string(differs->values.size()));
+              "'" + grid.zip.front().key + "' has " + count_text(grid.zip.front().values.size(), "value") +
+                  ", '" + differs->key + "' " + std::to_string(differs->values.size()));
       rest.children.erase(zip);
     }
     grid.dimensions = values_.dimensions(rest, tried_);

@@ -88,6 +88,8 @@ def look(page, seen):
     look_at_widths(page, seen)
     seen["header"] = page.eval_on_selector_all("th", "cells => cells.map(cell => cell.textContent)")
     seen["rows"] = first_cells(page)
+    seen["cells"] = page.eval_on_selector_all(
+        "tbody tr.row", "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))")
 
 
 def use(page, seen):

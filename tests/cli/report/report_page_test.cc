@@ -22,6 +22,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -76,6 +77,7 @@ void keep_outcomes(const fs::path& folder, const std::vector<Outcome>& outcomes)
     std::ofstream(own / "config.toml") << "[launch]\n";
     TrialResult result;
     result.status = outcomes[i].status;
+    result.seconds = 125;
     result.metric = outcomes[i].loss;
     result.measures = nlohmann::json{{"step_seconds", outcomes[i].step_seconds},
                                      {"phase_seconds", {{"forward", outcomes[i].forward_seconds}}}}
@@ -116,6 +118,7 @@ void keep_hooks(const fs::path& folder) {
   SweepState state(folder);
   SweepFacts facts;
   facts.name = "hooks";
+  facts.began = "2026-01-31T12:00:00Z";
   facts.metric = "accuracy";
   facts.goal = "max";
   state.take(plan, facts);
@@ -166,7 +169,9 @@ TEST(ReportPage, RendersInABrowser) {
       "No best: the lowest loss is of one trial, so its spread is not known.\n"
       "Lowest: lr=0.2 (one trial, so no spread is known): loss 0.625 (baseline 0.7692 ± 0); 1 times the "
       "baseline's speed; 4 times fewer bytes than the gradients have.");
-  EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("hookline sweep tried.toml --output results"));
+  const auto how = seen["how"].get<std::string>();
+  EXPECT_THAT(how, HasSubstr("hookline sweep tried.toml --output results"));
+  EXPECT_THAT(how, ContainsRegex("Begun[ \t\n]+[0-9-]+ [0-9:]+ UTC"));
   EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-bytes", "metric-by-step",
                                           "pareto-time", "pareto-bytes", "phases", "parallel"));
   EXPECT_EQ(seen["drawn"], seen["charts"]);
@@ -255,6 +260,7 @@ TEST(ReportPage, ComparesOnlyRowsWithAllTrialsDone) {
               ElementsAre("circle", "circle", "circle-open", "circle-open", "circle-open", "circle-open"));
   EXPECT_EQ(trace_named(seen["phases"], "forward")["x"].dump(), "[0.0625,0.0625,0.0625,0.0625,0.125,0.25]")
       << "of trials that are done, as in the table; the first row is drawn last";
+  EXPECT_THAT(seen["detail"].get<std::string>(), HasSubstr("6-1: done, seed 1, loss 0.35, 2 min 5 s"));
 }
 
 TEST(ReportPage, ComparesRowsWithinTheirSweep) {
@@ -298,6 +304,13 @@ TEST(ReportPage, IsReadableAtAnyWidth) {
   }
   EXPECT_THAT(ticks, ElementsAre("5", "10", "20", "50", "100", "200"));
   EXPECT_EQ(sizes.size(), 1u) << "none in small print";
+  EXPECT_THAT(seen["header"], ElementsAre("Row", "accuracy", "Step", "Trial", "Sent a step", "Compression",
+                                          "Memory", "Speed-up", "Trials"));
+  const std::vector<std::string> second = seen["cells"].at(1);
+  EXPECT_THAT(std::vector<std::string>(second.begin() + 1, second.end()),
+              ElementsAre("0.96333", "6.57 ms", "657 ms", "736 kB", "1.36×", "300 MB", "0.761×", "1 done"))
+      << "with as many digits as in the terminal's table";
+  EXPECT_THAT(seen["how"].get<std::string>(), HasSubstr("2026-01-31 12:00:00 UTC"));
 }
 
 TEST(ReportPage, PutsSeveralSweepsOnOnePage) {

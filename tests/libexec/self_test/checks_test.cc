@@ -28,7 +28,7 @@ TEST(Report, IsReadableAsText) {
             "warning  links                      120 MB/s between hosts\n"
             "                                    -> look at\n"
             "                                       the cable\n"
-            "           rank 0 - 1               23 us     120 MB/s    between hosts\n"
+            "           rank 0 - 1               23 µs     120 MB/s    between hosts\n"
             "           rank 0 - 2               1.5 ms    2.1 GB/s    on one host\n"
             "\n2 checks: runs will work, with 1 warning\n");
 }

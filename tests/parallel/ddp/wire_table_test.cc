@@ -18,8 +18,9 @@ CommunicationStats power_sgd_report() {
 }
 
 TEST(WireTable, DescribesAModelsPipelineInOneLine) {
-  EXPECT_EQ(pipeline_line(power_sgd_report()),
-            "power_sgd(rank=2, start=10) in fp16 · 6.3 M parameters · 25.2 MB -> 50 kB a step after step 10");
+  EXPECT_EQ(
+      pipeline_line(power_sgd_report()),
+      "power_sgd(rank=2, start=10) in fp16 · 6.3 million parameters · 25.2 MB -> 50 kB a step after step 10");
   CommunicationStats plain;
   plain.pipeline = "no hook";
   plain.parameters = 99'999;

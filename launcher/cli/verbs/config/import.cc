@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text/count_text.h"
 #include "base/log.h"
 #include "config/starting_file.h"
 #include "launcher/cli/verb_parser.h"
@@ -56,9 +57,9 @@ void tell_what_a_script_ignores(const Imported& imported, const RunConfig& confi
 void tell_how_much_is_left_out(const Imported& imported) {
   const std::size_t count = imported.left_out.size();
   if (count == 0) return;
-  log::warning(count == 1 ? "1 thing was left out: see the 'left out' line above for the reason"
-                          : std::to_string(count) +
-                                " things were left out: see the 'left out' lines above for the reasons");
+  log::warning(count_text(count, "thing") +
+               (count == 1 ? " was left out: see the 'left out' line above for the reason"
+                           : " were left out: see the 'left out' lines above for the reasons"));
 }
 
 }  // namespace

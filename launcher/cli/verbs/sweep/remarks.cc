@@ -161,8 +161,8 @@ void check_places(const SweepRun& run, std::size_t trials) {
                                                            : run.machine.cores.size());
   if (places > 1 && places * run.most_ranks > has)
     log::warning("max_parallel = " + std::to_string(places) + " trials of up to " +
-                 count_text(run.most_ranks, "rank") + " share the " + std::to_string(has) +
-                 (run.uses_gpus ? " GPUs" : " cores") + " here, and slow each other down");
+                 count_text(run.most_ranks, "rank") + " share the " +
+                 count_text(has, run.uses_gpus ? "GPU" : "core") + " here, and slow each other down");
 }
 
 }  // namespace hookline

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text/count_text.h"
+#include "base/text/time_text.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
 #include "launcher/process/shell.h"
@@ -33,11 +34,7 @@ SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, c
   facts.command = shown_shell_line(command);
   facts.machine = host_name() + ", " + count_text(machine.cores.size(), "core");
   if (machine.gpus > 0) facts.machine += ", " + count_text(static_cast<std::size_t>(machine.gpus), "GPU");
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  char text[32] = "";
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", gmtime_r(&now, &utc));
-  facts.began = text;
+  facts.began = file_time_text(std::time(nullptr));
   facts.metric = sweep.settings.metric;
   facts.goal = sweep.settings.goal;
   facts.metric_value = sweep.settings.metric_value;

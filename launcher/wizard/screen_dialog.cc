@@ -113,10 +113,6 @@ std::size_t bytes_of(std::string_view text, std::size_t columns) {
   return at;
 }
 
-std::string cut(const std::string& text, std::size_t columns) {
-  return text.substr(0, bytes_of(text, columns));
-}
-
 /// `text` in lines of at most `columns` characters, folded between words where possible; all but the first
 /// are indented.
 std::vector<std::string> folded(std::string text, std::size_t columns, std::size_t indent) {
@@ -180,22 +176,24 @@ class Block {
     if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 10) columns_ = size.ws_col - 1U;
   }
 
-  void show(const std::vector<Line>& lines) {
+  void show(const std::vector<Line>& lines) { put(drawn(lines)); }
+
+  /// Replaces the block by a line that stays.
+  void end(const std::string& line) {
+    put(drawn({Line{line}}) + "\r\n");
+    lines_ = 0;
+  }
+
+ private:
+  std::string drawn(const std::vector<Line>& lines) {
     std::string text = back_to_its_start();
     lines_ = 0;
     for (const Line& line : lines)
       for (const std::string& row : folded(printable(line.text), columns_, line.indent))
         text += (lines_++ == 0 ? "" : "\r\n") + looking(line.look, row);
-    put(text);
+    return text;
   }
 
-  /// Replaces the block by a line that stays.
-  void end(const std::string& line) {
-    put(back_to_its_start() + cut(printable(line), columns_) + "\r\n");
-    lines_ = 0;
-  }
-
- private:
   std::string back_to_its_start() const {
     return (lines_ > 1 ? "\x1b[" + std::to_string(lines_ - 1) + "A" : "") + "\r\x1b[J";
   }

@@ -236,6 +236,20 @@ TEST(Wizard, WrapsTextToTheTerminalWidth) {
   EXPECT_EQ(terminal.exit_code(), 130);
 }
 
+TEST(Wizard, FoldsALongAnswerThatStays) {
+  const Sandbox sandbox;
+  Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox));
+  ASSERT_TRUE(terminal.shows("1. How many machines?"));
+  std::string first_row = "1. launch.nnodes:";
+  for (int i = 0; i < 16; ++i) first_row += " four";
+  terminal.type(first_row.substr(first_row.find(' ', 3) + 1) + " and the end of it" + keys::kEnter);
+  EXPECT_TRUE(terminal.shows(first_row + "\r"));
+  EXPECT_TRUE(terminal.shows("\n   and the end of it\r"));
+  EXPECT_TRUE(terminal.shows("   ! bad value"));
+  terminal.type(keys::kInterrupt);
+  EXPECT_EQ(terminal.exit_code(), 130);
+}
+
 TEST(Wizard, WritesNothingAfterCtrlC) {
   const Sandbox sandbox;
   for (const std::string terminal_name : {"xterm", "dumb"}) {

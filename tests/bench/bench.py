@@ -71,7 +71,7 @@ def report_peer(command, code, output):
 
 
 def run(command, folder, environment=None):
-    """Returns output and seconds, which are NaN for a peer that failed."""
+    """Returns output and seconds: None and NaN for a peer that failed, even if it has printed its figures before."""
     start = time.perf_counter()
     done = subprocess.run(
         command, cwd=folder, env=environment or ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
@@ -81,7 +81,8 @@ def run(command, folder, environment=None):
         sys.exit(f"failed: {command}\n{done.stdout}")
     if done.returncode:
         report_peer(command, done.returncode, done.stdout)
-    return done.stdout, math.nan if done.returncode else seconds
+        return None, math.nan
+    return done.stdout, seconds
 
 
 def peak_memory(command, folder):
@@ -136,7 +137,7 @@ def digits(folder, build):
         theirs.append(run(torchrun([str(HERE / "digits.py"), str(config.parent / "data" / "digits.csv")]), folder))
     mine, its = median(ours, 1), median(theirs, 1)
     show(f"| time, s | {mine:.2f} | {its:.2f} | {its / mine:.1f}× |")
-    found = [re.search(r"test accuracy ([0-9.]+)", rows[-1][0]) for rows in (ours, theirs)]
+    found = [re.search(r"test accuracy ([0-9.]+)", rows[-1][0] or "") for rows in (ours, theirs)]
     accuracies = [each[1] if each else "failed" for each in found]
     show(f"| test accuracy, % | {accuracies[0]} | {accuracies[1]} | |\n")
 
@@ -160,12 +161,12 @@ def digits_step(folder, build):
     print()
 
 
-def figures(command, output):
+def figures(output):
     """Milliseconds a step, peak memory in MB and, for hookline, the bytes that a rank sends in a step.
-    NaN for a peer that printed none."""
-    found = re.search(r"(?:([0-9]+) bytes, )?median ([0-9.]+) ms, peak ([0-9.]+) MB", output)
-    if not found and is_peer(command):
+    `output`: as run() returns it; NaN for that of a peer that failed."""
+    if output is None:
         return math.nan, math.nan, math.nan
+    found = re.search(r"(?:([0-9]+) bytes, )?median ([0-9.]+) ms, peak ([0-9.]+) MB", output)
     if not found:
         sys.exit(f"no figures in:\n{output}")
     return float(found[2]), float(found[3]), float(found[1] or 0)
@@ -195,7 +196,7 @@ def hook_flags(hook, wrapper, rank):
 
 def in_turns(folder, commands):
     """For each command, the medians of its milliseconds a step and its peak memory in MB."""
-    rows = [[figures(command, run(command, folder)[0]) for command in commands] for _ in range(STEP_ROUNDS)]
+    rows = [[figures(run(command, folder)[0]) for command in commands] for _ in range(STEP_ROUNDS)]
     return [(median(its, 0), median(its, 1)) for its in zip(*rows)]
 
 
@@ -257,7 +258,7 @@ def steps(folder, hookline, step_rank, cases, hidden):
         for _ in range(STEP_ROUNDS):
             script = [str(HERE / "step_rank.py"), str(STEPS), str(hidden), hook, wrapper, str(rank)]
             for rows, each in ((ours, [*command, step_rank, str(STEPS), str(hidden)]), (theirs, torchrun(script))):
-                rows.append(figures(each, run(each, folder)[0]))
+                rows.append(figures(run(each, folder)[0]))
         mine, its = median(ours, 0), median(theirs, 0)
         my_peak, its_peak = median(ours, 1), median(theirs, 1)
         show(
@@ -282,7 +283,7 @@ def gpu(folder, build, hookline, step_rank):
             for _ in range(GPU_ROUNDS):
                 mine = [*ours, *hook_flags(hook, wrapper, rank), *program]
                 its = torchrun(script, ranks=ranks)
-                rows.append([figures(mine, run(mine, folder, environment)[0])[0], figures(its, run(its, folder, theirs)[0])[0]])
+                rows.append([figures(run(mine, folder, environment)[0])[0], figures(run(its, folder, theirs)[0])[0]])
             mine, its = median(rows, 0), median(rows, 1)
             show(f"| {ranks}, {backend}, {hidden} | {name_of(hook, wrapper, rank)} | {mine:.3f} | {its:.3f} | {its / mine:.2f} |")
     print()
@@ -293,7 +294,7 @@ def hosts(folder, step_rank):
         if not pair.made:
             print("The table of two hosts needs root, ip and tc.\n")
             return
-        run_one = lambda command, variables: figures(command, pair.run(command, folder, variables, failed=report_peer if is_peer(command) else None))
+        run_one = lambda command, variables: figures(pair.run(command, folder, variables, failed=report_peer if is_peer(command) else None))
         run_ours = lambda hook, wrapper, rank: run_one([step_rank, str(STEPS), str(HIDDEN)], hook_variables(hook, wrapper, rank))
         compute = statistics.median(run_ours("noop", "no", 0)[0] for _ in range(HOST_ROUNDS))
         speed = pair.bytes_per_second()
@@ -326,8 +327,8 @@ def hosts_of_two(folder, step_rank, pair):
         for _ in range(HOST_ROUNDS):
             variables = hook_variables(hook, wrapper, rank)
             program = [step_rank, str(STEPS), str(HIDDEN)]
-            mine.append(figures(program, pair.run(program, folder, variables | {"HOOKLINE_DDP__COMM_SCOPE": scope}, 2)))
-            gloo.append(figures(program, pair.run(program, folder, variables | {"HOOKLINE_LAUNCH__BACKEND": "gloo"}, 2)))
+            mine.append(figures(pair.run(program, folder, variables | {"HOOKLINE_DDP__COMM_SCOPE": scope}, 2)))
+            gloo.append(figures(pair.run(program, folder, variables | {"HOOKLINE_LAUNCH__BACKEND": "gloo"}, 2)))
         ours, theirs = median(mine, 0), median(gloo, 0)
         name = name_of(hook, wrapper, rank) + (", between hosts" if scope == "between_hosts" else "")
         show(f"| {name} | {ours:.1f} | {theirs:.1f} | {theirs / ours:.2f} |")

@@ -60,7 +60,7 @@ class Hosts:
             return float(subprocess.run([*on[1], receive], stdout=subprocess.PIPE, text=True, check=True).stdout)
 
     def run(self, command, folder, variables, ranks_a_host=1, bind=False, failed=None):
-        """Rank 0's output. `bind`: one core for each host. `failed`: called if a rank fails."""
+        """Rank 0's output. `bind`: one core for each host. `failed`: called if a rank fails; the output is then None."""
         processes = []
         for rank in range(ranks_a_host * len(self.names)):
             name, local = self.names[rank // ranks_a_host], rank % ranks_a_host
@@ -78,6 +78,7 @@ class Hosts:
         codes = [process.returncode for process in processes]
         if any(codes) and failed:
             failed(command, next(code for code in codes if code), outputs[0])
-        elif any(codes):
+            return None
+        if any(codes):
             sys.exit(f"failed: {command}\n{outputs}")
         return outputs[0]

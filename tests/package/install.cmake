@@ -5,3 +5,24 @@ file(MAKE_DIRECTORY ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/moved)
 run(${WORK}/moved/${BINDIR}/hookline hooks list)
+
+# expect_installed(FROM PATTERN TO): what is below FROM and matches PATTERN is below TO in the package, as it is.
+function(expect_installed from pattern to)
+  file(GLOB_RECURSE files RELATIVE ${from} ${from}/${pattern})
+  if(NOT files)
+    message(FATAL_ERROR "${from} has no ${pattern}")
+  endif()
+  foreach(file IN LISTS files)
+    execute_process(
+      COMMAND ${CMAKE_COMMAND} -E compare_files ${from}/${file} ${WORK}/moved/${to}/${file}
+      RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
+    if(NOT result EQUAL 0)
+      message(FATAL_ERROR "the package has no ${to}/${file}, or another than ${from}/${file}")
+    endif()
+  endforeach()
+endfunction()
+
+# What users read: the guides, and a man page for each verb.
+expect_installed(${SOURCE}/docs *.md ${DOCDIR})
+run(${WORK}/moved/${BINDIR}/hookline man-pages ${WORK}/man1)
+expect_installed(${WORK}/man1 *.1 ${DATADIR}/man/man1)

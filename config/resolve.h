@@ -17,12 +17,13 @@ namespace hookline {
 
 /// The outcome: `config` is meaningful only if ok().
 struct Resolution {
-  RunConfig config;
-  std::vector<Diagnostic>
-      diagnostics;                    // errors and warnings, in the order of the file, then the other sources
-  std::vector<std::string> files;     // the files read: included files first, the named file last
-  std::vector<std::string> profiles;  // the profiles that these files define
+  RunConfig config;  ///< With defaults filled in.
+  /// Errors and warnings, in the order of the file, then those of the other sources.
+  std::vector<Diagnostic> diagnostics;
+  std::vector<std::string> files;     ///< The files read: included files first, the named file last.
+  std::vector<std::string> profiles;  ///< The profiles that these files define.
 
+  /// True if no diagnostic is an error.
   bool ok() const;
   /// Every diagnostic, rendered one after the other.
   std::string report() const;
@@ -39,8 +40,8 @@ class ConfigError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Reads the file that the launcher wrote (print.h, to_json): no environment is applied again, and the
-/// origins are those of the launch. Throws ConfigError. `catalog` must hold the program's own hooks.
+/// Reads the file that the launcher wrote, HOOKLINE_CONFIG: no environment is applied again, and the origins
+/// are those of the launch. Throws ConfigError. `catalog` must hold the program's own hooks.
 RunConfig read_resolved(const std::filesystem::path& file, const Catalog& catalog);
 
 }  // namespace hookline

@@ -1,4 +1,5 @@
-// What hookline code was built with, as a text that can be compared.
+/// @file
+/// HOOKLINE_BUILD_STAMP: what hookline code was built with, as a text that can be compared.
 #pragma once
 
 #include <torch/version.h>

@@ -13,10 +13,12 @@ namespace hookline {
 template <typename State>
 class PerBucket {
  public:
+  /// The state of `bucket`, which is value-initialized when it is first asked for.
   State& operator[](const GradBucket& bucket) { return of(bucket.parameters()); }
+  /// The same for the bucket of these parameters, in that order: an element of BucketParameters.
   State& of(const std::vector<at::Tensor>& parameters) { return states_[key(parameters)]; }
 
-  /// Null if none was asked for yet.
+  /// The state of the bucket of these parameters; null if none was asked for yet.
   const State* find(const std::vector<at::Tensor>& parameters) const {
     const auto found = states_.find(key(parameters));
     return found == states_.end() ? nullptr : &found->second;
@@ -38,6 +40,8 @@ class PerBucket {
 /// once. The step that used it must be over, as it is when the Reducer starts the next.
 class BucketBuffers {
  public:
+  /// Returns the buffer of `bucket`: [numel], of `dtype`, on the bucket's device. Its values are undefined
+  /// when it is new or another dtype is asked for; otherwise they are those of the step before.
   at::Tensor of(const GradBucket& bucket, at::ScalarType dtype) {
     const at::Tensor like = bucket.buffer();
     at::Tensor& buffer = buffers_[bucket];

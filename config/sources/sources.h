@@ -11,23 +11,25 @@ namespace hookline {
 
 /// A value given on the command line: `--set ddp.comm_hook=fp16`, or a flag of its own.
 struct Override {
-  std::string key;    // "ddp.comm_hook", "ddp.comm_state_option.matrix_approximation_rank"
-  std::string value;  // as typed; read as the key's type (true, 2, fp16 …)
-  std::string where;  // how the user gave it, for messages: "--comm-hook", "--set ddp.comm_hook"
+  std::string key;    ///< "ddp.comm_hook", "ddp.comm_state_option.matrix_approximation_rank"
+  std::string value;  ///< As typed; read as the key's type (true, 2, fp16 …).
+  std::string where;  ///< How the user gave it, for messages: `--comm-hook`, `--set ddp.comm_hook`.
 };
 
-/// The keys that `override` gives: its own, or those of the table that it spells out, as in `--set
-/// 'ddp={comm_hook="fp16"}'`.
+/// The keys that `override` gives: its own, or those of the table that it spells out, as in
+/// `--set ddp={comm_hook="fp16"}`.
 std::vector<std::string> keys_of(const Override& override);
 
+/// Everything that resolve() makes a config from; the later of file, environment and command line wins.
 struct Sources {
-  /// What the launcher has resolved, as to_json writes it; no other source is then read.
+  /// The file of a config that the launcher has resolved; no other source is then read.
   std::optional<std::filesystem::path> resolved = {};
-  std::optional<std::filesystem::path> file;
-  std::optional<std::string> file_text = {};  // used instead of the contents of `file`, to check an edit
-  std::optional<std::string> profile;         // [profile.NAME] of the file; else HOOKLINE_PROFILE's
-  std::vector<std::pair<std::string, std::string>> environment;  // only HOOKLINE_* variables matter
-  std::vector<Override> overrides;
+  std::optional<std::filesystem::path> file;  ///< The config file; unset: none is read.
+  std::optional<std::string> file_text = {};  ///< Used instead of the contents of `file`, to check an edit.
+  std::optional<std::string> profile;         ///< [profile.NAME] of the file; unset: HOOKLINE_PROFILE's.
+  /// Variables by name; only those that begin with HOOKLINE_ matter.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<Override> overrides;  ///< From the command line; the last one of a key wins.
   /// The program is a script, whose hooks can't be read before it runs: `comm_hook = "program:NAME"` and its
   /// options are then left to the rank.
   bool allow_program_hooks = true;
@@ -41,7 +43,7 @@ struct Sources {
 /// Is `variable` one that sets a key of a config, or several of a table?
 bool sets_keys(const std::string& variable);
 
-/// The process's HOOKLINE_* variables, for Sources::environment.
+/// The process's HOOKLINE_* variables, sorted by name, for Sources::environment.
 std::vector<std::pair<std::string, std::string>> hookline_environment();
 
 }  // namespace hookline

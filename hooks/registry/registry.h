@@ -11,6 +11,8 @@
 
 namespace hookline {
 
+/// Builds a hook. `options` are all options of its row, checked and with defaults filled in. What it throws
+/// leaves Registry::build() as a HookError, or as it is if it is an Error.
 using HookFactory = std::function<std::unique_ptr<CommHook>(HookContext context, const OptionMap& options)>;
 
 /// Wraps a hook so that it works in another precision.
@@ -29,8 +31,11 @@ class Registry {
   /// Adds a hook. Throws CatalogError if its name is taken or its row is malformed.
   void add(HookRow row, HookFactory factory);
 
+  /// The rows of all hooks and wrappers.
   const Catalog& catalog() const { return catalog_; }
+  /// True if there is a factory for `hook`, a canonical name; false for "no".
   bool has_factory(const std::string& hook) const { return hooks_.count(hook) != 0; }
+  /// True if there is a factory for `wrapper`; false for "no".
   bool has_wrapper_factory(const std::string& wrapper) const { return wrappers_.count(wrapper) != 0; }
 
   /// Builds `hook` (name or alias) with `options` (missing ones get their defaults; checked) inside

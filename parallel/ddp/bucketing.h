@@ -12,14 +12,16 @@
 
 namespace hookline {
 
-/// Bytes that a bucket may hold. Source: DistributedDataParallel.__init__ of torch 2.11.
+/// Bytes that a bucket may hold. A bucket is full once it has that many: the gradient that fills it may
+/// exceed the limit. Source: DistributedDataParallel.__init__ of torch 2.11.
 struct BucketLimits {
-  std::int64_t first_bytes;
-  std::int64_t cap_bytes;
+  std::int64_t first_bytes;  ///< Of the first bucket.
+  std::int64_t cap_bytes;    ///< Of each other bucket.
 
-  /// Unset: the first bucket 1 MiB, so that communication starts early, the others 25 MiB. Set: all of that
-  /// size.
+  /// The limits for [ddp] bucket_cap_mb, in MiB. Unset: the first bucket 1 MiB, so that communication starts
+  /// early, the others 25 MiB. Set: all of that size.
   static BucketLimits from(std::optional<std::int64_t> bucket_cap_mb);
+  /// True if both limits are equal.
   bool operator==(const BucketLimits&) const = default;
 };
 

@@ -36,34 +36,35 @@ class ResumableReducer;
 class ScatterAverage;
 class WatchedGroup;
 
-/// As DistributedDataParallel names and means them.
+/// How a Ddp works. The fields that DistributedDataParallel has, too, mean what they mean there.
 struct DdpOptions {
-  bool broadcast_buffers = true;  // rank 0's buffers go to all before each forward
-  BucketLimits bucket_limits = BucketLimits::from(std::nullopt);
-  bool find_unused_parameters = false;   // some parameters take no part in some steps
-  bool gradient_as_bucket_view = false;  // gradients share the buckets' memory
-  std::filesystem::path record_gradients =
-      {};  // folder for this rank's gradients of the first steps; empty: none
-  std::int64_t record_gradients_steps = 0;
-  bool static_graph = false;        // every step uses the same parameters the same number of times
-  bool hook_between_hosts = false;  // the ranks of a host average exactly, and the hook works between hosts
+  bool broadcast_buffers = true;  ///< Rank 0's buffers go to all ranks before each forward.
+  BucketLimits bucket_limits = BucketLimits::from(std::nullopt);  ///< How many bytes a bucket may hold.
+  bool find_unused_parameters = false;   ///< Some parameters take no part in some steps.
+  bool gradient_as_bucket_view = false;  ///< Gradients share the buckets' memory.
+  /// Folder for this rank's gradients of the first steps, as `hookline replay` reads them; empty: none.
+  std::filesystem::path record_gradients = {};
+  std::int64_t record_gradients_steps = 0;  ///< How many steps are recorded.
+  bool static_graph = false;                ///< Every step uses the same parameters the same number of times.
+  /// The ranks of a host average exactly, and the hook works between hosts.
+  bool hook_between_hosts = false;
 };
 
-/// What a static graph's first step showed of each parameter; empty before that step, and without
-/// static_graph.
+/// What a static graph's first step showed of each parameter, in the order of Ddp::parameters(); empty before
+/// that step, and without static_graph.
 struct LearntGraph {
-  std::vector<int> times;  // how often its gradient arrives in a step of this rank
-  std::vector<int> used;   // number of ranks on which it takes part
+  std::vector<int> times;  ///< How often its gradient arrives in a step of this rank.
+  std::vector<int> used;   ///< Number of ranks on which it takes part.
 };
 
 /// A Ddp's own state in a checkpoint, apart from the module's and the hook's.
 struct DdpState {
-  bool rebuilt = false;                           // have buckets taken the order in which gradients came?
-  std::vector<std::vector<std::string>> buckets;  // names of parameters
-  LearntGraph learnt_graph;
-  BucketLimits bucket_limits{};
-  bool buffers_may_differ = true;
-  std::int64_t reduced_steps = 0;  // backward passes that communicated
+  bool rebuilt = false;  ///< True once buckets have taken the order in which gradients came.
+  std::vector<std::vector<std::string>> buckets;  ///< The names of each bucket's parameters.
+  LearntGraph learnt_graph;                       ///< With static_graph.
+  BucketLimits bucket_limits{};                   ///< Those of DdpOptions.
+  bool buffers_may_differ = true;  ///< False after a forward without communication: the next broadcasts none.
+  std::int64_t reduced_steps = 0;  ///< Backward passes that communicated, those before a resume included.
 };
 
 /// Keeps the replicas of a module equal: broadcasts rank 0's parameters, and averages gradients during
@@ -87,6 +88,7 @@ class Ddp : public ParallelStrategy {
   /// warning says so. Throws Error for a second hook, and for one that was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
+  /// Builds a hook with `context`, or returns null.
   using HookMaker = std::function<std::unique_ptr<CommHook>(const HookContext& context)>;
   /// Destroys the current hook and attaches the one that `make_hook` builds, from the next step on; no hook
   /// if `make_hook` is empty or returns null. Gradients that the old hook held back (CommHook::held_back) are
@@ -94,21 +96,23 @@ class Ddp : public ParallelStrategy {
   /// `other_buckets` are given, which must hold each parameter once. Call it between two steps. A collective
   /// call. Throws Error with a sharded optimizer, and if `other_buckets` hold other parameters.
   void exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets = {});
+  /// True if shard_optimizer() was called: each rank steps its share of the parameters.
   bool shards_optimizer() const { return shares_ != nullptr; }
 
   /// After each backward that communicated, runs `action` once, right before the next forward with gradients:
   /// between two steps.
   void after_each_step(std::function<void()> action) { after_each_step_ = std::move(action); }
 
-  /// For sharded optimizers: `average` averages only this rank's shares of the gradients; if it is null, the
-  /// hook averages whole gradients. If `is_default`, a hook that is registered before the first forward
-  /// replaces `average`.
+  /// For hookline itself, with sharded optimizers: `average` averages only this rank's shares of the
+  /// gradients; if it is null, the hook averages whole gradients. If `is_default`, a hook that is registered
+  /// before the first forward replaces `average`.
   void shard_optimizer(std::shared_ptr<GradientShares> gradients, std::unique_ptr<ScatterAverage> average,
                        bool is_default);
 
-  /// For hooks built by hand.
+  /// What a hook of this model is built with; see register_comm_hook().
   HookContext hook_context() const { return {hook_comm_}; }
-  /// For one within BetweenHosts. Throws Error unless there are several hosts, whose ranks share memory.
+  /// For hookline itself: the context of a hook that works between hosts. Throws Error unless there are
+  /// several hosts, whose ranks share memory.
   HookContext context_between_hosts();
 
   /// Throws Error, on the rank that it happens to, if a parameter was exchanged after the model was prepared.
@@ -124,32 +128,39 @@ class Ddp : public ParallelStrategy {
   void release_gradient_views() override;
   void drop_gradients() override;
 
+  /// The module's parameters that require a gradient, in its order.
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  /// Their names in the module.
   const std::vector<std::string>& parameter_names() const { return names_; }
+  /// The bare module.
   torch::nn::Module& module() const { return *module_; }
-  /// Null if there is none, or if it is the plain average.
+  /// The hook that communicates; null if there is none, or if it is the plain average.
   CommHook* hook() const;
+  /// The options that it was built with.
   const DdpOptions& options() const { return options_; }
 
-  /// A collective call: buckets that the next forward would rebuild are rebuilt first.
+  /// Returns this object's own state, for a checkpoint. A collective call: buckets that the next forward
+  /// would rebuild are rebuilt first.
   DdpState save_state();
-  /// False, with buckets as they were, if `state` has other parameters or bucket limits, or the Reducer has
-  /// other rebuilt buckets already.
+  /// Takes up a saved state. False, with buckets as they were, if `state` has other parameters or bucket
+  /// limits, or the Reducer has other rebuilt buckets already.
   bool load_state(const DdpState& state);
   /// Runs `action` before the first forward, when whatever hook there will be has been registered; at once,
   /// if the first forward has begun.
   void before_first_forward(std::function<void()> action);
+  /// Runs these actions now, in their order.
   void run_what_waits_for_the_first_forward();
   /// The parameters of each bucket, as communicated.
   BucketParameters buckets() const;
   /// The gradient of parameter `index`. With a sharded optimizer, the gradient that this rank would have if
   /// nothing had been averaged since gradients were last dropped.
   at::Tensor own_gradient(std::size_t index) const;
-  /// Sets the gradients that a checkpoint saved.
+  /// Sets the gradients that a checkpoint saved, one for each of parameters(); undefined: none.
   void set_own_gradients(const std::vector<at::Tensor>& gradients);
-  /// With find_unused_parameters: which took part since gradients were last communicated; undefined
-  /// otherwise.
+  /// With find_unused_parameters: which parameters took part since gradients were last communicated, [number
+  /// of parameters()], int32, 1 for those that did; undefined otherwise.
   at::Tensor used_parameters() const;
+  /// `pipeline` describes the hook that is registered, or that the first forward attaches.
   CommunicationStats communication_stats() const override;
   std::int64_t bytes_sent() const override;
   /// When the latest backward pass began.

@@ -13,27 +13,31 @@
 
 namespace hookline {
 
-// visit_tensors(output, visit) calls visit(at::Tensor&) for each tensor in `output`. For a struct of your
-// own, define
-//
-//   template <class Visit>
-//   void visit_tensors(MyOutput& output, Visit&& visit) { visit(output.logits); visit(output.hidden); }
-//
-// beside it, in its namespace; it is found by argument-dependent lookup. DDP needs it with
-// find_unused_parameters and static_graph.
-
+/// Calls `visit(at::Tensor&)` for each tensor in what a module's forward returns; here, for `output` itself.
+/// For a struct of your own, define
+///
+///     template <class Visit>
+///     void visit_tensors(MyOutput& output, Visit&& visit) { visit(output.logits); visit(output.hidden); }
+///
+/// beside it, in its namespace; it is found by argument-dependent lookup. A sharded model needs it, and DDP
+/// with find_unused_parameters or static_graph.
 template <class Visit>
 void visit_tensors(at::Tensor& output, Visit&& visit) {
   visit(output);
 }
+/// Visits the tensors in each element, in order.
 template <class T, class Visit>
 void visit_tensors(std::vector<T>& output, Visit&& visit);
+/// Visits the tensors in the value, if there is one.
 template <class T, class Visit>
 void visit_tensors(std::optional<T>& output, Visit&& visit);
+/// Visits the tensors in each value, in the order of keys.
 template <class Key, class T, class Visit>
 void visit_tensors(std::map<Key, T>& output, Visit&& visit);
+/// Visits the tensors in both elements, the first one's first.
 template <class A, class B, class Visit>
 void visit_tensors(std::pair<A, B>& output, Visit&& visit);
+/// Visits the tensors in each element, in order.
 template <class... T, class Visit>
 void visit_tensors(std::tuple<T...>& output, Visit&& visit);
 

@@ -22,15 +22,16 @@ struct ChoiceReport;
 /// What a model has sent so far. An all-reduce counts the bytes of its tensor; a reduce-scatter or an
 /// all-gather, which is half an all-reduce, counts half of them.
 struct CommunicationStats {
-  std::string pipeline;                                  // "power_sgd(rank=2, start=10) in fp16"
-  std::int64_t parameters = 0;                           // elements that get a gradient
-  std::int64_t gradient_bytes = 0;                       // of one step, uncompressed
-  std::int64_t steps = 0;                                // backward passes that communicated
-  std::int64_t bytes_sent = 0;                           // that this rank handed to collectives
-  std::vector<StageBytes> stages;                        // the same, by what they were for
-  std::int64_t bytes_per_step = 0;                       // expected once the hook compresses
-  std::int64_t first_full_step = 0;                      // the step, from 0, from which the hook compresses
-  std::shared_ptr<const ChoiceReport> choice = nullptr;  // of a model that chooses its hook
+  std::string pipeline;              ///< "power_sgd(rank=2, start=10) in fp16"
+  std::int64_t parameters = 0;       ///< Elements that get a gradient.
+  std::int64_t gradient_bytes = 0;   ///< Bytes of the gradients of one step, uncompressed.
+  std::int64_t steps = 0;            ///< Steps that communicated, without those before a resume.
+  std::int64_t bytes_sent = 0;       ///< Bytes that this rank has handed to collectives.
+  std::vector<StageBytes> stages;    ///< The same bytes by what they were for.
+  std::int64_t bytes_per_step = 0;   ///< Bytes expected of a step once the hook compresses.
+  std::int64_t first_full_step = 0;  ///< The step, from 0, from which the hook compresses.
+  /// For hookline itself: what `comm_hook = "auto"` has chosen; null for a model with another hook.
+  std::shared_ptr<const ChoiceReport> choice = nullptr;
 };
 
 /// What goes on before and after the forward of a module.
@@ -38,8 +39,10 @@ class AroundForward {
  public:
   virtual ~AroundForward() = default;
 
+  /// Called before the module's forward; an exception keeps it from being called.
   virtual void before_forward() = 0;
-  /// `outputs`: the tensors that forward returned, which may be replaced. Undefined ones are passed over.
+  /// Called after it. `outputs`: the tensors that forward returned, which may be replaced. Undefined ones are
+  /// passed over.
   virtual void after_forward(const std::vector<at::Tensor*>& outputs) = 0;
   /// Instead of after_forward, if the forward threw.
   virtual void after_failed_forward() noexcept {}
@@ -51,16 +54,18 @@ class AroundForward {
 };
 
 /// Makes the ranks' replicas, or shards, of a module one model. Every rank makes the same calls in the same
-/// order.
+/// order. For hookline itself: programs use DistributedModule, which makes these calls.
 class ParallelStrategy : public AroundForward {
  public:
+  /// `clock`: World::step_clock().
   explicit ParallelStrategy(std::shared_ptr<StepClock> clock) : step_clock_(std::move(clock)) {}
 
   /// While false, backward adds up local gradients and communicates none.
   void set_sync(bool sync) { sync_ = sync; }
+  /// True unless the next backward only adds up local gradients.
   bool sync() const { return sync_; }
 
-  /// See Ddp.
+  /// Call it after backward; see Ddp.
   virtual void release_gradient_views() {}
 
   /// Call it before reading or changing parameters between forwards: frees unsharded parameters that were
@@ -73,6 +78,7 @@ class ParallelStrategy : public AroundForward {
   /// its own shard. A collective call.
   virtual void summon_full_params(const std::function<void()>& body) { body(); }
 
+  /// What the model has sent so far.
   virtual CommunicationStats communication_stats() const = 0;
   /// CommunicationStats::bytes_sent, but cheap.
   virtual std::int64_t bytes_sent() const = 0;

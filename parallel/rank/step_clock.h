@@ -17,24 +17,24 @@
 
 namespace hookline {
 
-/// Phase times; forward and backward exclude exposed communication, the time in which this rank, or its GPU,
-/// only waited for communication. A step also contains time outside these phases: data loading, evaluation,
-/// checkpoints.
+/// Phase times in seconds; forward and backward exclude exposed communication. A step also contains time
+/// outside these phases: data loading, evaluation, checkpoints.
 struct PhaseSeconds {
-  double forward = 0;  // only forwards that record gradients
-  double backward = 0;
-  double exposed_communication = 0;
-  double optimizer = 0;
+  double forward = 0;                ///< Of forwards that record gradients.
+  double backward = 0;               ///< Of Accelerator::backward().
+  double exposed_communication = 0;  ///< In which this rank, or its GPU, only waited for communication.
+  double optimizer = 0;              ///< Of the steps of prepared optimizers.
 };
 
 /// A member of PhaseSeconds; null: none of them.
 using Phase = double PhaseSeconds::*;
 
-/// Times from the end of one step to the end of the next; the first step, which is unlike the others, is not
-/// included.
+/// Times in seconds from the end of one step to the end of the next; the first step, which is unlike the
+/// others, is not included.
 struct StepSeconds {
-  double median = 0, mean = 0;
-  PhaseSeconds phases;  // means
+  double median = 0;    ///< Of a step; after 100,000 steps that of the first 100,000.
+  double mean = 0;      ///< Of a step.
+  PhaseSeconds phases;  ///< Mean time in each phase of a step.
 };
 
 class TimedPhase;
@@ -45,6 +45,7 @@ class TimedPhase;
 /// Source: torch.cuda.Event(enable_timing=True).
 class StepClock {
  public:
+  /// A clock for steps on `device`; a World makes its rank's.
   explicit StepClock(c10::Device device) : device_(device) {}
   StepClock(const StepClock&) = delete;
   StepClock& operator=(const StepClock&) = delete;
@@ -73,17 +74,19 @@ class StepClock {
   /// Ends a step: times added since the previous call belong to it. With several optimizers, call it after
   /// the last one.
   void end_step();
+  /// How many steps have ended since the clock was made or reset.
   std::int64_t steps() const;
 
-  /// Of the steps that are known to be over, but the first: how long they took, and how long this rank only
-  /// waited for communication in them. Does not wait for a GPU.
+  /// Sums over the steps that are known to be over, but the first.
   struct Known {
-    double seconds = 0, exposed_seconds = 0;
+    double seconds = 0;          ///< How long they took.
+    double exposed_seconds = 0;  ///< How long this rank only waited for communication in them.
   };
+  /// How long the steps took that are known to be over. Does not wait for a GPU.
   Known known();
 
-  /// None before the second step is over. Waits for a GPU that has more to do, but no longer than `patience`:
-  /// what is not over then is left out.
+  /// The times of the steps so far; none before the second step is over. Waits for a GPU that has more to do,
+  /// but no longer than `patience`: what is not over then is left out.
   std::optional<StepSeconds> measured(std::chrono::milliseconds patience = std::chrono::seconds(1));
 
   /// Measures nothing from now on, and counts steps.
@@ -131,11 +134,13 @@ class StepClock {
 /// Counts the time that it lives as a phase.
 class TimedPhase {
  public:
+  /// Begins `phase`. Null: counts no time, and keeps waits in it from being counted. `clock` must outlive it.
   TimedPhase(StepClock& clock, Phase phase);
   ~TimedPhase();
   TimedPhase(const TimedPhase&) = delete;
   TimedPhase& operator=(const TimedPhase&) = delete;
 
+  /// The moment at which the phase began.
   const StepClock::Moment& start() const { return start_; }
 
  private:
@@ -147,6 +152,7 @@ class TimedPhase {
 /// Counts the time that it lives as exposed communication.
 class TimedWait {
  public:
+  /// Begins to count. The clock must outlive it.
   explicit TimedWait(StepClock& clock) : clock_(clock), start_(clock.now()) {}
   ~TimedWait() { clock_.add_exposed(start_, clock_.now()); }
   TimedWait(const TimedWait&) = delete;

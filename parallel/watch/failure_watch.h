@@ -34,11 +34,12 @@ class FailureWatch {
   struct State;
 
  public:
+  /// How long one collective may take before rank 0 warns of it.
   static constexpr std::chrono::seconds kLongWait{30};
 
-  /// `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks report
-  /// themselves. After `long_wait` in one collective rank 0 warns, and names the ranks that have not joined
-  /// it. `store_holder`: who holds the store, for messages.
+  /// Made by World. `store` is to be of this World alone; `peer_timeout` of 0 leaves only failures that ranks
+  /// report themselves. After `long_wait` in one collective rank 0 warns, and names the ranks that have not
+  /// joined it. `store_holder`: who holds the store, for messages.
   FailureWatch(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                std::chrono::milliseconds peer_timeout, std::chrono::milliseconds long_wait = kLongWait,
                std::string store_holder = "rank 0");
@@ -60,6 +61,8 @@ class FailureWatch {
   /// call. A rank counts as waiting only if all of its threads that have ever made such calls wait.
   class Waiting {
    public:
+    /// Begins to wait in call `number` of `sequence`, as start_call() has counted it; `what` names the call
+    /// in an error.
     Waiting(const FailureWatch& watch, const std::string& sequence, std::int64_t number,
             const std::string& what);
     ~Waiting();

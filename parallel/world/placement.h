@@ -13,16 +13,16 @@ struct CudaModule;
 
 /// Whether ranks on the CPU sum their tensors through memory that they share.
 enum class SharedMemory {
-  never,
-  where_possible,  // the ranks of each host; Gloo where that can't be
-  always,          // an error where it can't be
+  never,           ///< Over Gloo.
+  where_possible,  ///< The ranks of each host do; over Gloo where they can't.
+  always,          ///< They do; Error if they can't, or are on several hosts.
 };
 
 /// A rank's device and backend.
 struct Placement {
-  c10::Device device = c10::Device(c10::kCPU);
-  const CudaModule* nccl = nullptr;  // what makes NCCL groups; null: Gloo
-  SharedMemory shared_memory = SharedMemory::where_possible;
+  c10::Device device = c10::Device(c10::kCPU);  ///< Where its models and batches live.
+  const CudaModule* nccl = nullptr;             ///< The loaded module that makes NCCL groups; null: Gloo.
+  SharedMemory shared_memory = SharedMemory::where_possible;  ///< How tensors on the CPU are summed.
   /// Ranks of one host with different labels act as if they were on different hosts: for tests.
   std::string host_label = {};
 };

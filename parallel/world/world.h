@@ -29,19 +29,20 @@ class SharedCollectives;
 /// and then throws RunFailed, on every rank, with the same text. A group is of no use once the World is gone.
 class World {
  public:
-  /// From the variables that hookline launch and torchrun set: RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
-  /// MASTER_PORT (and HOOKLINE_STORE_FD, the store's socket, handed to rank 0, or HOOKLINE_STORE, which leads
-  /// to the launcher's store). Without RANK and WORLD_SIZE: one rank alone. Throws Error naming the variable
-  /// that is missing or wrong, or the address that doesn't answer. May be called again when the World before
-  /// is gone: by every rank, as often. Waits no longer than `join_timeout` for the others, and throws Error
-  /// naming those that are missing.
+  /// Joins the run of this process's environment, by the variables that hookline launch and torchrun set:
+  /// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT (and HOOKLINE_STORE_FD, the store's socket,
+  /// handed to rank 0, or HOOKLINE_STORE, which leads to the launcher's store). Without RANK and WORLD_SIZE:
+  /// one rank alone. Throws Error naming the variable that is missing or wrong, or the address that doesn't
+  /// answer. May be called again when the World before is gone: by every rank, as often. Waits no longer than
+  /// `join_timeout` for the others, and throws Error naming those that are missing.
   static std::shared_ptr<World> from_environment(
       std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {},
       std::chrono::milliseconds join_timeout = kDefaultJoinTimeout);
 
-  /// Ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under which the
-  /// others reach it. `timeout` is Gloo's, for one collective; `peer_timeout` is how long a rank may send no
-  /// heartbeat. Of several ranks, each ignores SIGPIPE from now on, unless the program handles it.
+  /// Joins the ranks that share `store`, which is to hold nothing else; `address` is this rank's own, under
+  /// which the others reach it. `timeout` is Gloo's and NCCL's, for one collective; `peer_timeout` is how
+  /// long a rank may send no heartbeat. Of several ranks, each ignores SIGPIPE from now on, unless the
+  /// program handles it.
   World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, const std::string& address,
         std::chrono::milliseconds timeout = kDefaultTimeout,
         std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {});
@@ -49,18 +50,22 @@ class World {
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
+  /// This rank's number, from 0.
   int rank() const { return rank_; }
+  /// Number of ranks.
   int size() const { return size_; }
+  /// The device of this rank's models and batches.
   c10::Device device() const { return placement_.device; }
+  /// True if tensors on the GPU go over NCCL.
   bool uses_nccl() const { return placement_.nccl != nullptr; }
-  /// Sums of tensors on the CPU go through memory that the ranks of a host share.
+  /// True if sums of tensors on the CPU go through memory that the ranks of a host share.
   bool uses_shared_memory() const { return shares_memory_; }
   /// Which ranks run on which host.
   const HostLayout& layout() const { return layout_; }
   /// For people: "NCCL", "shared memory", "Gloo", "shared memory and Gloo".
   std::string backend_name() const;
 
-  /// The store, for agreement outside of collectives.
+  /// The ranks' common store, for agreement outside of collectives.
   c10d::Store& store() const { return *store_; }
 
   /// The group for everything that is not a hook's.
@@ -89,9 +94,9 @@ class World {
   /// order: also ends when ranks wait for each other in different ones.
   void run_on_all(const std::function<c10::intrusive_ptr<c10d::Work>()>& start, const std::string& what);
 
-  /// A new group of all ranks for tensors on the CPU; it uses shared memory if uses_shared_memory(). Its
-  /// threads and connections end with the last reference to it, or when its last collective ends, whichever
-  /// is later. A collective call.
+  /// For hookline itself: a new group of all ranks for tensors on the CPU; it uses shared memory if
+  /// uses_shared_memory(). Its threads and connections end with the last reference to it, or when its last
+  /// collective ends, whichever is later. A collective call.
   std::shared_ptr<GlooGroup> make_gloo(const std::string& name, SumScope scope = SumScope::all_ranks);
 
   /// A new group of all ranks; a collective call. Groups of one name are distinguished by their order. It
@@ -112,6 +117,8 @@ class World {
   void all_reduce(const at::Tensor& tensor);
   /// Can Gloo and NCCL add up such elements?
   static bool can_add_up(at::ScalarType type);
+  /// For hookline itself: throws the Error of `call`() for a dtype that can't be added up, which recommends
+  /// `instead`() for such a tensor.
   [[noreturn]] static void throw_cannot_add_up(const std::string& call, at::ScalarType type,
                                                const std::string& instead);
 
@@ -129,8 +136,11 @@ class World {
   /// A prefix for the store that no other call of this World returns, the same on every rank.
   std::string unique_prefix(const std::string& name);
 
+  /// Gloo's and NCCL's timeout for one collective.
   static constexpr std::chrono::milliseconds kDefaultTimeout = std::chrono::minutes(30);
+  /// How long ranks may take to join; also the default of [launch] join_timeout_seconds.
   static constexpr std::chrono::milliseconds kDefaultJoinTimeout = std::chrono::minutes(5);
+  /// How long an awaited rank may send no heartbeat; also the default of [launch] peer_timeout_seconds.
   static constexpr std::chrono::milliseconds kDefaultPeerTimeout = std::chrono::seconds(10);
 
  private:

@@ -10,10 +10,8 @@ hookline_library(hookline_hooks
     ddp/power_sgd_bucket.cc
   LINK hookline_catalog hookline::torch_cpu
   HEADERS
-    build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h in_order.h registry/plugin.h registry/register.h registry/registry.h
-    ddp/allreduce.h ddp/half_compress.h ddp/half_wrapper.h ddp/noop.h
-    ddp/power_sgd.h ddp/power_sgd_layout.h ddp/power_sgd_options.h
-    per_bucket.h numerics/bucket_parts.h numerics/cuda_kernels.h numerics/finite_check.h numerics/half_cast.h numerics/in_parallel.h numerics/kernels.h numerics/low_rank.h)
+    build_stamp.h comm.h comm_hook.h function_hook.h future.h grad_bucket.h hook_state.h in_order.h
+    per_bucket.h registry/register.h registry/registry.h)
 target_compile_definitions(hookline_hooks PUBLIC HOOKLINE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(hookline_hooks PUBLIC ${CMAKE_DL_LIBS})
 # A program that can load plug-ins exports hookline's functions to them, and no others.

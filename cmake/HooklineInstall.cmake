@@ -37,6 +37,9 @@ foreach(_header IN LISTS _headers)
       "Name it in the HEADERS of its library, or declare what is needed of it.")
   endif()
 endforeach()
+# `./dev docs` compares this list with the headers that Doxyfile names.
+list(JOIN _headers "\n" _lines)
+file(WRITE ${PROJECT_BINARY_DIR}/installed_headers.txt "${_lines}\n")
 
 install(EXPORT hookline-targets NAMESPACE hookline:: DESTINATION ${_package_folder})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hooklineConfig.cmake.in ${PROJECT_BINARY_DIR}/hooklineConfig.cmake

@@ -11,6 +11,7 @@
 #include "config/visible_gpus.h"
 #include "launcher/launch/node_setup.h"
 #include "launcher/process/machine.h"
+#include "launcher/process/own_address.h"
 #include "launcher/process/own_environment.h"
 #include "launcher/process/shell.h"
 #include "launcher/rank/run_folder.h"
@@ -71,7 +72,8 @@ std::string plan_text(const RunConfig& config, const Program& program) {
     text += "as node " + std::to_string(node) + " of " + std::to_string(nodes) +
             ", if each has as many ranks as this one\n";
   }
-  if (has_agent_store(config, program)) place.node.use_agent_store(std::string(place.node.main_address));
+  place.node.has_agent_store = has_agent_store(config, program);
+  place.node.interface = interface_towards(place.node.main_address);
   text += "\ncommand\n ";
   text += " " + printable(shown_shell_line(program.argv()));
   text += "\nprogram\n  " + printable(program.executable.string()) + "\nlogs\n  " +

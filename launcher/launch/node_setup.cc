@@ -147,6 +147,13 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
                " is not this host's, and node_rank is 0\n  addresses of this host: " + own_addresses());
     return std::nullopt;
   }
+  if (!has_family_of(meeting.main_address)) {
+    log::error("main_address '" + meeting.main_address + "'" + origin("rendezvous.main_address") +
+               " can't be reached from this host, which has no address of its family\n  addresses of this "
+               "host: " +
+               own_addresses());
+    return std::nullopt;
+  }
   using Seconds = std::chrono::duration<double>;
   setup.meeting.serves = config.launch.node_rank ? *config.launch.node_rank == 0 : is_here;
   setup.meeting.may_join = !config.launch.node_rank;

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -18,6 +19,10 @@ namespace {
 std::string text_of(const sockaddr* address) {
   if (!address) return "";
   return digits_of(address, address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+}
+
+bool is_of_host_or_link(const std::string& address) {
+  return is_loopback(address) || address.starts_with("fe80:");
 }
 
 std::set<std::string> interface_addresses() {
@@ -56,9 +61,19 @@ bool is_own_address(const std::string& host) {
   return false;
 }
 
+bool has_family_of(const std::string& address) {
+  const bool is_ipv4 = is_address(address, AF_INET);
+  if ((!is_ipv4 && !is_address(address, AF_INET6)) || is_of_host_or_link(address)) return true;
+  const std::vector<Interface> own = own_interfaces();
+  return std::any_of(own.begin(), own.end(), [&](const Interface& each) {
+    return each.is_ipv4 == is_ipv4 && !is_of_host_or_link(each.address);
+  });
+}
+
 std::string interface_towards(const std::string& address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;
+  hints.ai_family = AF_INET;
   hints.ai_flags = AI_NUMERICHOST;
   addrinfo* found = nullptr;
   if (getaddrinfo(address.c_str(), "1", &hints, &found) != 0) return "";
@@ -72,7 +87,7 @@ std::string interface_towards(const std::string& address) {
 std::string own_addresses() {
   std::string text;
   for (const std::string& address : interface_addresses()) {
-    if (is_loopback(address) || address.starts_with("fe80:")) continue;
+    if (is_of_host_or_link(address)) continue;
     text += (text.empty() ? "" : ", ") + address;
   }
   return text.empty() ? "none but loopback" : text;

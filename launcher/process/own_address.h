@@ -18,8 +18,13 @@ std::vector<Interface> own_interfaces();
 /// which names `host`, if it does not resolve.
 bool is_own_address(const std::string& host);
 
-/// The interface through which connections to `address`, in digits, go; empty if that is unknown. Connections
-/// to an address of this host's own go, for this purpose, through the interface that has it.
+/// Has this host an address, apart from loopback and link-local ones, of the family of `address`? True if that
+/// is a name, or such an address itself.
+bool has_family_of(const std::string& address);
+
+/// The interface through which connections to `address` go, which is IPv4 in digits: of an interface that is
+/// named for IPv6, Gloo might take an address that is valid on its link alone. Connections to an address of
+/// this host's own go, for this purpose, through the interface that has it. Empty if it is not known.
 std::string interface_towards(const std::string& address);
 
 /// "10.0.0.1, 192.168.1.7": of this machine's interfaces, without loopback and IPv6 link-local ones.

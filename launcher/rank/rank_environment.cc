@@ -5,9 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/address_text.h"
 #include "config/run_files.h"
-#include "launcher/process/own_address.h"
 #include "launcher/rank/error_file.h"
 
 namespace hookline {
@@ -17,7 +15,8 @@ constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
 constexpr const char* kStatusVariable = "HOOKLINE_STATUS_FD";
 constexpr const char* kLauncherStoreVariable = "HOOKLINE_STORE";
 constexpr const char* kAgentStoreVariable = "TORCHELASTIC_USE_AGENT_STORE";  // of torchrun
-constexpr const char* kInterfaceVariable = "GLOO_SOCKET_IFNAME";
+constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
+constexpr const char* kNcclInterface = "NCCL_SOCKET_IFNAME";
 
 // Each step frees and allocates the same large tensors as the one before. Without these thresholds glibc
 // returns blocks above 32 MB to the system each time, and gets fresh, empty pages for them.
@@ -29,14 +28,6 @@ bool is_variable(const std::string& entry, std::string_view name) {
 }
 
 }  // namespace
-
-void NodePlace::use_agent_store(const std::string& address) {
-  has_agent_store = true;
-  main_address = address;
-  // Else PyTorch takes the one that the host's name stands for. Of an IPv6 interface, Gloo might take an
-  // address that is valid on that link alone.
-  if (is_address(address, AF_INET)) gloo_interface = interface_towards(address);
-}
 
 Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank) {
   const std::filesystem::path folder = place.run_folder;
@@ -77,11 +68,15 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (!node.store_name.empty())
     ours.emplace_back(kLauncherStoreVariable, std::to_string(place.store_port) + ":" + node.store_name);
   if (node.has_agent_store) ours.emplace_back(kAgentStoreVariable, "True");
-  const bool chooses_interface = std::any_of(base.begin(), base.end(), [](const std::string& entry) {
-    return is_variable(entry, kInterfaceVariable);
-  });
-  if (!node.gloo_interface.empty() && !chooses_interface)
-    ours.emplace_back(kInterfaceVariable, node.gloo_interface);
+  // Else PyTorch takes the interface of the address that the host's name stands for, and NCCL guesses.
+  const auto is_set = [&base](const char* name) {
+    return std::any_of(base.begin(), base.end(),
+                       [name](const std::string& entry) { return is_variable(entry, name); });
+  };
+  if (!node.interface.empty() && node.has_agent_store && !is_set(kGlooInterface))
+    ours.emplace_back(kGlooInterface, node.interface);
+  if (!node.interface.empty() && node.nodes > 1 && !is_set(kNcclInterface))
+    ours.emplace_back(kNcclInterface, "=" + node.interface);
   if (place.status_descriptor >= 0)
     ours.emplace_back(kStatusVariable, std::to_string(place.status_descriptor));
 

@@ -25,10 +25,7 @@ struct NodePlace {
   std::string launch_id;                   // of all nodes and attempts of one launch; empty in a dry run
   std::string store_name = {};   // of the Unix socket at which ranks reach the store; empty: rank 0 has it
   bool has_agent_store = false;  // MASTER_PORT leads to the launchers' store, too
-  std::string gloo_interface = {};  // unless the user sets one; empty: the ranks choose
-
-  /// For ranks that know of no other store than one at MASTER_ADDR, which is `address`, and MASTER_PORT.
-  void use_agent_store(const std::string& address);
+  std::string interface = {};    // that leads to the other nodes, or to this host itself; empty: not known
 };
 
 /// What all ranks of an attempt share.

@@ -15,6 +15,7 @@
 #include "base/text/list_text.h"
 #include "base/text/printable.h"
 #include "launcher/process/outcome.h"
+#include "launcher/process/own_address.h"
 #include "launcher/rank/rank_sockets.h"
 #include "launcher/supervise/failure_report.h"
 
@@ -145,8 +146,10 @@ class NodeRun {
     place.run_id = meeting_.run_id;
     place.launch_id = seat.launch;
     place.store_name = store_name_;
+    place.interface = interface_towards(store_address_);
+    place.has_agent_store = setup_.has_agent_store;
     // The store takes only connections from where this node has joined, so they must go the same way.
-    if (setup_.has_agent_store) place.use_agent_store(store_address_);
+    if (place.has_agent_store) place.main_address = store_address_;
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;

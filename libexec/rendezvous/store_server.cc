@@ -32,6 +32,11 @@ std::vector<std::string> StoreServer::places() const {
   return {places.begin(), places.end()};
 }
 
+std::string StoreServer::own_address() const {
+  const bool is_name = !is_address(address_, AF_INET) && !is_address(address_, AF_INET6);
+  return is_name && !reached_at_.empty() && is_here(*reached_at_.begin()) ? *reached_at_.begin() : address_;
+}
+
 void StoreServer::open(const std::string& text) {
   std::string_view how = text;
   const int round = take_number<int>(how).value_or(0);
@@ -39,7 +44,7 @@ void StoreServer::open(const std::string& text) {
   const std::string name = ranks_.listen_here();
   const int port = how == " tcp" ? ranks_.listen_at(places(), others_.is_member) : 0;
   launcher_.tell("store",
-                 std::to_string(round) + " " + name + " " + std::to_string(port) + " " + address_);
+                 std::to_string(round) + " " + name + " " + std::to_string(port) + " " + own_address());
 }
 
 void StoreServer::serve_ranks() {

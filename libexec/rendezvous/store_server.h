@@ -40,6 +40,8 @@ class StoreServer {
   void end_all_of(const std::string& node) { store_.end_all_of(node); }
 
  private:
+  /// By which others reach this node, as far as they have told it.
+  std::string own_address() const;
   /// The addresses at which to listen by TCP.
   std::vector<std::string> places() const;
   void answer(const std::vector<StoreHub::Answer>& answers);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -139,6 +140,21 @@ std::string problem_of(int node, const std::string& own, const Attempt& attempt,
   return whole + std::strerror(attempt.error) + "; " + kOtherNetwork;
 }
 
+/// Why these can't all connect to each other: some have IPv4 addresses, others IPv6. Else empty. The same text
+/// on every node.
+std::string mixed_families(const std::vector<Attempt>& nodes) {
+  const auto is_ipv6 = [](const Attempt& each) { return each.host.find(':') != std::string::npos; };
+  const auto other = std::find_if(nodes.begin(), nodes.end(),
+                                  [&](const Attempt& each) { return is_ipv6(each) != is_ipv6(nodes[0]); });
+  if (other == nodes.end()) return "";
+  const auto name = [&](const Attempt& each) {
+    return "node " + std::to_string(each.node) + (is_ipv6(each) ? " has the IPv6 address " : " has the IPv4 address ") + each.host;
+  };
+  return name(nodes[0]) + ", and " + name(*other) +
+         ": they can't connect to each other. Set [rendezvous] main_address to an address in digits, or to a "
+         "name that stands for the same family on every host";
+}
+
 std::string key_of(const char* what, int node) { return std::string(what) + "/" + std::to_string(node); }
 
 std::string read(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout) {
@@ -204,11 +220,14 @@ void expect_nodes_reach_each_other(c10d::Store& store, int node, int nodes, cons
     for (int other = 0; other < nodes; ++other) {
       const std::string place = read(store, key_of("reach", other), patience);
       const std::size_t space = place.find(' ');
-      Attempt attempt{other, place.substr(0, space), place.substr(space + 1)};
-      if (other == node) continue;
-      begin(attempt);
-      attempts.push_back(std::move(attempt));
+      attempts.push_back({other, place.substr(0, space), place.substr(space + 1)});
     }
+    if (const std::string mixed = mixed_families(attempts); !mixed.empty()) {
+      let_others_hear(store, node, nodes, patience);
+      throw Error(mixed);
+    }
+    attempts.erase(attempts.begin() + node);
+    for (Attempt& attempt : attempts) begin(attempt);
     finish(attempts, Clock::now() + patience);
     for (const Attempt& attempt : attempts) {
       if (attempt.error) add_problem(problem_of(node, address, attempt, patience));

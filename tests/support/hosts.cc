@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@ const std::string kSwitch = "s";
 
 std::string name(const std::string& part) { return "hookline-" + std::to_string(::getpid()) + "-" + part; }
 std::string name(int host) { return name(std::to_string(host)); }
+std::filesystem::path folder_of(int host) { return "/etc/netns/" + name(host); }
 std::string port(int host) { return "port" + std::to_string(host); }
 
 bool run(const std::string& program, std::vector<std::string> arguments) {
@@ -45,7 +48,11 @@ Hosts::Hosts(int count) : count_(count) {
 }
 
 Hosts::~Hosts() {
-  for (int host = 0; host < count_; ++host) ip({"netns", "del", name(host)});
+  for (int host = 0; host < count_; ++host) {
+    ip({"netns", "del", name(host)});
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_of(host), ignored);
+  }
   ip({"netns", "del", name(kSwitch)});
 }
 
@@ -64,6 +71,12 @@ std::unique_ptr<Process> Hosts::start(int host, const std::string& program, Proc
 bool Hosts::enter(int host) const {
   const FileDescriptor space(::open(("/var/run/netns/" + name(host)).c_str(), O_RDONLY | O_CLOEXEC));
   return space.is_open() && ::setns(space.get(), CLONE_NEWNET) == 0;
+}
+
+void Hosts::know(int host, const std::string& known, const std::string& address) const {
+  const std::filesystem::path folder = folder_of(host);  // `ip netns exec` lays its files over /etc
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "hosts", std::ios::app) << address << " " << known << "\n";
 }
 
 bool Hosts::configure(int host, std::vector<std::string> arguments) const {

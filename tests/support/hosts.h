@@ -31,6 +31,9 @@ class Hosts {
   /// Gives the host an IPv6 address, "fd99::1" for host 0, and returns it; empty if this system has no IPv6.
   std::string add_ipv6(int host) const;
 
+  /// On that host `name` stands for `address`.
+  void know(int host, const std::string& name, const std::string& address) const;
+
   /// Runs `ip` with these arguments on the host; false if it fails.
   bool configure(int host, std::vector<std::string> arguments) const;
 

@@ -19,6 +19,7 @@ namespace hookline {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Not;
@@ -86,13 +87,28 @@ TEST(RankEnvironment, LeadsToTheLaunchersStoreWithItsPort) {
   EXPECT_THAT(rank_environment({}, place, 1), Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
 }
 
-TEST(RankEnvironment, HasPythonRanksUseTheLaunchersStoreAndTheWayToIt) {
+TEST(RankEnvironment, NamesTheInterfaceForWhatWouldGuessOne) {
   RunPlace place = some_place();
-  place.node.use_agent_store("127.0.0.1");
-  const auto variables = rank_environment({}, place, 1);
-  EXPECT_THAT(variables, Contains("TORCHELASTIC_USE_AGENT_STORE=True"));
-  EXPECT_THAT(variables, Contains("GLOO_SOCKET_IFNAME=lo"));
-  EXPECT_THAT(rank_environment({"GLOO_SOCKET_IFNAME=eth1"}, place, 1), Contains("GLOO_SOCKET_IFNAME=eth1"));
+  place.node.interface = "e0";
+  const auto names_one = Contains(::testing::HasSubstr("_SOCKET_IFNAME="));
+  EXPECT_THAT(rank_environment({}, place, 1), Not(names_one)) << "hookline's own ranks of one host";
+  place.node.has_agent_store = true;
+  EXPECT_THAT(rank_environment({}, place, 1), Contains("TORCHELASTIC_USE_AGENT_STORE=True"));
+  EXPECT_THAT(rank_environment({}, place, 1), Contains("GLOO_SOCKET_IFNAME=e0"));
+  EXPECT_THAT(rank_environment({}, place, 1), Not(Contains("NCCL_SOCKET_IFNAME==e0")));
+  place.node.nodes = 2;
+  EXPECT_THAT(rank_environment({}, place, 1), Contains("NCCL_SOCKET_IFNAME==e0"));
+  const auto users = rank_environment({"GLOO_SOCKET_IFNAME=e1", "NCCL_SOCKET_IFNAME=e2"}, place, 1);
+  EXPECT_THAT(users, Contains("GLOO_SOCKET_IFNAME=e1"));
+  EXPECT_THAT(users, Contains("NCCL_SOCKET_IFNAME=e2"));
+  EXPECT_THAT(users, Not(AnyOf(Contains("GLOO_SOCKET_IFNAME=e0"), Contains("NCCL_SOCKET_IFNAME==e0"))));
+}
+
+TEST(OwnAddress, KnowsTheInterfaceThatLeadsThere) {
+  EXPECT_EQ(interface_towards("127.0.0.1"), "lo");
+  EXPECT_EQ(interface_towards("::1"), "");
+  EXPECT_EQ(interface_towards("localhost"), "");
+  EXPECT_EQ(interface_towards(""), "");
 }
 
 TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {

@@ -308,6 +308,31 @@ TEST_F(Nodes, MeetAndTrainOverIpv6) {
   EXPECT_THAT(first.err, HasSubstr("hookline: waiting for other nodes at [fd99::1]:29500 (run id '"));
 }
 
+TEST_F(Nodes, SayThatTheyHaveAddressesOfTwoFamilies) {
+  const std::string ipv6 = hosts_.add_ipv6(0);
+  if (ipv6.empty() || hosts_.add_ipv6(1).empty()) GTEST_SKIP() << "this system has no IPv6";
+  hosts_.know(0, "meeting", Hosts::address(0));
+  hosts_.know(1, "meeting", ipv6);
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i)
+    nodes.push_back(launch(i, {"launch.nnodes=2", "rendezvous.main_address=meeting", "launch.max_restarts=0"},
+                           {RESUMING_RANK_PROGRAM}));
+  for (const auto& node : nodes) {
+    const ProcessResult result = node->wait();
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.err,
+                HasSubstr("node 0 has the IPv4 address 10.99.0.1, and node 1 has the IPv6 address fd99::2: they "
+                          "can't connect to each other. Set [rendezvous] main_address to an address in "
+                          "digits, or to a name that stands for the same family on every host\n"));
+  }
+  const ProcessResult refused =
+      launch(2, {"launch.nnodes=2", "rendezvous.main_address=fd99::1"}, {"./train"})->wait();
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.err,
+            "hookline: error: main_address 'fd99::1' (from --set) can't be reached from this host, which has no "
+            "address of its family\n  addresses of this host: 10.99.0.3\n");
+}
+
 /// What listens at all addresses of a host, as the kernel lists it: the ranks' store would.
 std::string open_to_all(const Hosts& hosts, int host) {
   ProcessOptions options;
@@ -374,13 +399,18 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
                 "with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as store:\n"
                 "    store.sendall(bytes([0]) + (0x3C85F7CE).to_bytes(4, 'little') + bytes([7]))\n"
                 "    print('answer of', len(store.recv(8)), 'bytes')\n");
-  const std::map<std::string, std::optional<std::string>> variables = {{"GLOO_SOCKET_IFNAME", "e0"}};
   std::vector<std::unique_ptr<Process>> nodes;
-  for (int i = 0; i < 2; ++i)
-    nodes.push_back(launch(i, {"launch.nnodes=2", "launch.node_rank=" + std::to_string(i)},
-                           {PYTHON_PROGRAM, "train.py"}, variables));
+  for (int i = 0; i < 2; ++i) {
+    hosts_.know(i, "meeting", Hosts::address(0));
+    nodes.push_back(launch(i,
+                           {"launch.nnodes=2", "launch.node_rank=" + std::to_string(i),
+                            "rendezvous.main_address=meeting"},
+                           {"/usr/bin/env", PYTHON_PROGRAM, "train.py"}));
+  }
   for (const auto& node : nodes) ASSERT_TRUE(node->wait_for("sum 3.0 port ")) << node->err();
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(open_to_all(hosts_, i), "") << "on host " << i;
+  EXPECT_THAT(open_to_all(hosts_, 0), ContainsRegex("^ *[0-9]+: [0-9A-F]+:733C [^\n]*\n$"))
+      << "main_port, 29500, alone, since it is at a name";
+  EXPECT_EQ(open_to_all(hosts_, 1), "");
   const std::string out = nodes[0]->out();
   const std::size_t at = out.find("port ") + 5;
   ProcessOptions asking;

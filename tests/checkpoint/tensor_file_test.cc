@@ -49,8 +49,8 @@ TEST(TensorFile, RefusesBogusHeadersInLittleMemory) {
   const std::int64_t before = peak_kb();
   EXPECT_EQ(problem(with_length(std::string(40'000'000, '['))),
             unreadable("an array stands where it has no meaning"));
-  EXPECT_EQ(problem(with_length(R"({"a":{"shape":)" + std::string(40'000'000, '['))),
-            unreadable("an array stands where it has no meaning"));
+  EXPECT_THAT(problem(with_length(R"({"a":{"shape":)" + std::string(40'000'000, '['))),
+              HasSubstr("an array stands where"));
   EXPECT_LT(peak_kb() - before, 1'500'000)
       << "what a test needs to write them, twice; as JSON they are 3 GB each";
 }

@@ -81,8 +81,7 @@ TEST(CheckpointVerify, NamesDamagedFiles) {
             "written\n");
   EXPECT_EQ(result.exit_code, 1);
   result = sandbox.run({"checkpoint", "inspect", "checkpoints/step_00000020"});
-  EXPECT_THAT(result.err,
-              HasSubstr("is cut short or damaged: the bytes of 'weight' are not where its header says"));
+  EXPECT_THAT(result.err, HasSubstr("the bytes of 'weight' are not where"));
   EXPECT_EQ(result.exit_code, 1);
 
   sandbox.folder.write("checkpoints/step_00000010/manifest.json", "{");

@@ -16,7 +16,9 @@
 namespace hookline {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -24,6 +26,7 @@ using testing::Process;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::Sandbox;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -368,18 +371,15 @@ TEST(Launch, NamesAProgramThatIsNotThere) {
   sandbox.folder.write("plain", "data");
   sandbox.script("here", "true\n");
   ASSERT_EQ(mkfifo((sandbox.folder.path() / "pipe").c_str(), 0700), 0);
+  const std::string no_program = ", not a program: name the file that is to run\n";
   const std::vector<std::tuple<std::string, std::string, int>> cases = {
       {"./nothing", "hookline: error: program './nothing' does not exist\n", 127},
       {"hookline-no-such-program",
        "hookline: error: program 'hookline-no-such-program' was not found in PATH\n", 127},
       {"here", "hookline: error: program 'here' was not found in PATH; did you mean './here'?\n", 127},
       {"./plain", "hookline: error: program './plain' is not executable; try: chmod +x ./plain\n", 126},
-      {"./pipe",
-       "hookline: error: program './pipe' is a named pipe, not a program: name the file that is to run\n",
-       126},
-      {"/dev/null",
-       "hookline: error: program '/dev/null' is a device, not a program: name the file that is to run\n",
-       126},
+      {"./pipe", "hookline: error: program './pipe' is a named pipe" + no_program, 126},
+      {"/dev/null", "hookline: error: program '/dev/null' is a device" + no_program, 126},
       {"./", "hookline: error: program './' is a directory\n", 126}};
   for (const auto& [program, message, code] : cases) {
     const ProcessResult result = sandbox.run({"launch", program});
@@ -505,11 +505,10 @@ TEST(Launch, RefusesCudaWhereThereIsNoGpu) {
             "  set device = \"cpu\", or \"auto\" to use GPUs where there are any\n");
   const ProcessResult nccl = sandbox.run({"launch", "--set", "launch.backend=nccl", "true"});
   EXPECT_EQ(nccl.exit_code, 2);
-  EXPECT_EQ(nccl.err,
-            "hookline: error: backend = \"nccl\" (from command line --set launch.backend) connects GPUs, but "
-            "there is no "
-            "GPU here: no /dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is '')\n"
-            "  set backend = \"gloo\", or \"auto\" to use GPUs where there are any\n");
+  EXPECT_THAT(nccl.err,
+              AllOf(StartsWith("hookline: error: backend = \"nccl\" (from command line --set launch.backend) "
+                               "connects GPUs, but there is no GPU here: "),
+                    EndsWith("\n  set backend = \"gloo\", or \"auto\" to use GPUs where there are any\n")));
   EXPECT_FALSE(sandbox.has("hookline-runs"));
 }
 
@@ -609,25 +608,23 @@ TEST(Launch, IgnoresAHostListThatIsNotARegularFile) {
     for (const auto& [file, kind] :
          {std::pair(pipe, "a named pipe"), {"/dev/zero", "a device"}, {"/dev/null", "a device"}}) {
       const ProcessResult result = dry_run_under(sandbox, {{job, "1"}, {list, file}});
-      EXPECT_EQ(result.err, std::string("hookline: warning: ") + list + "=" + file +
-                                " can't be read: it is " + kind + ", not a regular file" + kAlone);
+      EXPECT_THAT(result.err, AllOf(StartsWith(std::string("hookline: warning: ") + list + "=" + file +
+                                               " can't be read: it is " + kind),
+                                    EndsWith(kAlone)));
       EXPECT_EQ(result.exit_code, 0);
     }
   const std::string hosts =
       dry_run_under(sandbox, {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"HYDRA_HOST_FILE", pipe}}).err;
-  EXPECT_THAT(hosts, HasSubstr("HYDRA_HOST_FILE=" + pipe +
-                               " can't be read: it is a named pipe, not a regular file\n"));
+  EXPECT_THAT(hosts, HasSubstr("HYDRA_HOST_FILE=" + pipe + " can't be read: it is a named pipe"));
 }
 
 TEST(Launch, WarnsWhenABadVariableMakesItRunAlone) {
   const Sandbox sandbox;
-  EXPECT_EQ(dry_run_under(sandbox, {{"PMI_RANK", "abc"}, {"PMI_SIZE", "2"}}).err,
-            std::string("hookline: warning: PMI_RANK=abc is not a number from 0 to 4095") + kAlone);
-  EXPECT_EQ(dry_run_under(sandbox, {{"JOB_COMPLETION_INDEX", "0"}}).err,
-            std::string(
-                "hookline: warning: JOB_COMPLETION_INDEX=0, and nothing says how many nodes Kubernetes' job "
-                "has") +
-                kAlone);
+  EXPECT_THAT(dry_run_under(sandbox, {{"PMI_RANK", "abc"}, {"PMI_SIZE", "2"}}).err,
+              AllOf(StartsWith("hookline: warning: PMI_RANK=abc is not a number"), EndsWith(kAlone)));
+  EXPECT_THAT(
+      dry_run_under(sandbox, {{"JOB_COMPLETION_INDEX", "0"}}).err,
+      AllOf(StartsWith("hookline: warning: JOB_COMPLETION_INDEX=0, and nothing says"), EndsWith(kAlone)));
   EXPECT_EQ(dry_run_under(sandbox, {{"PMI_RANK", "abc"}, {"PMI_SIZE", "2"}}, {"launch.nnodes=1"}).err, "");
   EXPECT_THAT(dry_run_under(sandbox, {{"JOB_COMPLETION_INDEX", "0"}},
                             {"launch.nnodes=2", "rendezvous.main_address=10.9.9.9"})
@@ -642,11 +639,7 @@ TEST(Launch, RefusesVariablesThatContradictThemselves) {
   const Sandbox sandbox;
   const ProcessResult result = dry_run_under(sandbox, {{"PMI_RANK", "1"}, {"PMI_SIZE", "99999999999"}});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(
-      result.err,
-      "hookline: error: PMI_SIZE=99999999999 is not a number from 1 to 4096, which [launch] nnodes and "
-      "node_rank are limited to: start a launcher on each of at most 4096 nodes, or set [launch] nnodes = 1 "
-      "to use this one alone\n");
+  EXPECT_THAT(result.err, StartsWith("hookline: error: PMI_SIZE=99999999999 is not a number from 1 to 4096"));
 }
 
 std::string own_name() {
@@ -687,19 +680,15 @@ TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
       {"PBS_JOBID", "1.s"}, {"PBS_NODEFILE", nodes}, {"PBS_TASKNUM", "1"}, {"PBS_NODENUM", "0"}};
   const ProcessResult refused = launch(script);
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_EQ(refused.err,
-            "hookline: error: this job has 2 nodes, and the launcher was started on the first of them only: "
-            "start it on "
-            "each, with 'mpiexec' or 'pbsdsh', with --set launch.node_rank=N if that is done otherwise, or "
-            "set [launch] "
-            "nnodes = 1 to use this one alone\n");
+  EXPECT_THAT(refused.err, AllOf(StartsWith("hookline: error: this job has 2 nodes, "),
+                                 HasSubstr("on the first of them only"), HasSubstr("'pbsdsh'")));
   EXPECT_EQ(launch(script, {"--set", "launch.node_rank=1"}).exit_code, 0);
 
   const Variables hydra = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "1"}};
-  EXPECT_EQ(launch(hydra).err,
-            "hookline: Hydra's variables do not say where the nodes meet: rendezvous.main_address stays "
-            "localhost "
-            "(from file run.toml:4:1)\nhookline: Hydra: node 1 of 2, which meet at localhost\n");
+  EXPECT_THAT(launch(hydra).err,
+              AllOf(StartsWith("hookline: Hydra's variables do not say where"),
+                    EndsWith(": rendezvous.main_address stays localhost (from file run.toml:4:1)\n"
+                             "hookline: Hydra: node 1 of 2, which meet at localhost\n")));
   EXPECT_EQ(
       launch({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}).err,
       overrides("127.0.0.1", "MPI_LOCALNRANKS") + "hookline: Hydra: node 1 of 2, which meet at 127.0.0.1\n");

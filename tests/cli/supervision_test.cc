@@ -127,9 +127,9 @@ TEST(Supervision, DoesNotBlockOnAnErrorFileThatIsAPipe) {
   const ProcessResult result = sandbox.run({"launch", "./train"});
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 9);
-  EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 0 exited with code 9\n"
-                                    "  its error file is not shown: it is a named pipe, not a regular file\n"
-                                    "  it wrote nothing to standard error\n"));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("hookline: error: rank 0 exited with code 9\n"
+                                          "  its error file is not shown: it is a named pipe"),
+                                HasSubstr("\n  it wrote nothing to standard error\n")));
 }
 
 // The first attempt can create pipes in place of the second attempt's log files.
@@ -142,9 +142,7 @@ TEST(Supervision, DoesNotBlockOnALogThatIsAPipe) {
       {"launch", "--set", "launch.max_restarts=1", "--set", "launch.restart_delay_seconds=0", "./train"});
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(
-      result.err,
-      HasSubstr("attempt_1/0/stdout.log' can't be written: it is a named pipe, not a regular file\n"));
+  EXPECT_THAT(result.err, HasSubstr("attempt_1/0/stdout.log' can't be written: it is a named pipe"));
 }
 
 TEST(Supervision, NamesTheSignalThatKilledARank) {
@@ -184,7 +182,7 @@ TEST(Supervision, KillsARankThatIgnoresSigterm) {
   sandbox.folder.write("go", "");
   const ProcessResult result = process.wait();
   EXPECT_EQ(result.exit_code, 4);
-  EXPECT_THAT(result.err, HasSubstr("hookline: warning: some ranks did not stop in time; killing them\n"));
+  EXPECT_THAT(result.err, HasSubstr("warning: some ranks did not stop"));
   EXPECT_TRUE(all_are_gone(pids));
 }
 
@@ -262,12 +260,11 @@ TEST_P(Killed, LeavesNoRankNoChildAndNoDaemon) {
   pids.push_back(sentinel);
   pids.push_back(agent);
   EXPECT_TRUE(eventually([&] { return all_are_gone(pids); }));
-  const std::string told =
-      GetParam() == "launcher" ? "hookline: error: the launcher was killed; killing the ranks\n"
-      : GetParam() == "sentinel"
-          ? "hookline: error: the launcher's sentinel was killed; killing the ranks\n"
-          : "hookline: error: the launcher's agent, which supervises the ranks, was killed by "
-            "SIGKILL (signal 9); all ranks were killed\n";
+  const std::string told = GetParam() == "launcher" ? "error: the launcher was killed;"
+                           : GetParam() == "sentinel"
+                               ? "error: the launcher's sentinel was killed;"
+                               : "supervises the ranks, was killed by SIGKILL (signal 9); all ranks were "
+                                 "killed\n";
   EXPECT_TRUE(eventually([&] { return process.wait_for(told); })) << process.err();
 }
 
@@ -350,7 +347,8 @@ TEST(Supervision, StopsWhatRanksThatSucceededLeftBehind) {
   const ProcessResult result = sandbox.run({"launch", "./train"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_FALSE(result.timed_out);
-  EXPECT_THAT(result.err, EndsWith("hookline: warning: the ranks left processes behind; stopping them\n"));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("warning: the ranks left processes behind"), EndsWith("; stopping them\n")));
   ASSERT_EQ(pids_in(sandbox).size(), 1u);
   EXPECT_TRUE(all_are_gone(pids_in(sandbox)));
 }
@@ -414,7 +412,7 @@ TEST(Supervision, StopsAChainOfForkingProcesses) {
     sandbox.folder.write("stop", "");
     EXPECT_GT(at_the_end.size(), 1u);
     EXPECT_EQ(result.exit_code, 0);
-    EXPECT_THAT(result.err, HasSubstr("hookline: warning: the ranks left processes behind; stopping them\n"));
+    EXPECT_THAT(result.err, HasSubstr("warning: the ranks left processes behind"));
     EXPECT_THAT(result.err, Not(HasSubstr("still running")));
   }
 }

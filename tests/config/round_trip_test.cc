@@ -257,7 +257,7 @@ TEST_F(RoundTrip, BlamesAnotherVersionForUnknownKeysButNotUnknownHooks) {
   const std::vector<nlohmann::json> of_another = {
       {{"ddp", {{"comm_hook_delay", 1}}}}, {{"hook", {{"name", 1}}}}, {{"ddp", {{"comm_wrapper", "fp9"}}}}};
   for (const nlohmann::json& json : of_another)
-    EXPECT_THAT(refusal_of(json), HasSubstr("is of another version than the library")) << json;
+    EXPECT_THAT(refusal_of(json), HasSubstr("of another version than the library")) << json;
   const std::vector<nlohmann::json> mistakes = {
       {{"ddp", {{"comm_hook", "fp9"}}}},
       {{"ddp", {{"comm_hook", "power_sgd"}, {"comm_state_option", {{"rank", 2}}}}}}};
@@ -288,8 +288,8 @@ TEST_F(RoundTrip, RefusesWhatTheLauncherDoesNotWrite) {
             start + "ddp.comm_state_option is no object" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"plugins": ["x.so"]}})"),
             start + "ddp.plugins must have the members value, origin and where" + end);
-  EXPECT_EQ(refusal(R"({"ddp": {"comm_hook": "fp16"}})"),
-            start + "ddp.comm_hook must have the members value, origin and where" + end);
+  EXPECT_THAT(refusal(R"({"ddp": {"comm_hook": "fp16"}})"),
+              ::testing::StartsWith(start + "ddp.comm_hook must have the members "));
   EXPECT_EQ(refusal(R"({"ddp": {"comm_hook": {"value": "fp16", "origin": "elsewhere", "where": ""}}})"),
             start + "ddp.comm_hook has an unknown origin: 'elsewhere'" + end);
   EXPECT_THAT(refusal("[launch]\nnnodes = 1\n"), ::testing::StartsWith(start));  // a user's TOML file

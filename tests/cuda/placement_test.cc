@@ -57,9 +57,7 @@ TEST(Placement, IsTheCpuWithoutAGpuUnlessCudaIsRequested) {
 
   const ProcessResult by_name = without_gpu("cuda");
   EXPECT_EQ(by_name.exit_code, 1);
-  EXPECT_EQ(by_name.err,
-            "hookline: error: [launch] device = \"cuda\": there is no GPU here: no "
-            "/dev/nvidia0, or CUDA_VISIBLE_DEVICES hides it (it is '')\n");
+  EXPECT_THAT(by_name.err, StartsWith("hookline: error: [launch] device = \"cuda\": there is no GPU here: "));
   const ProcessResult nccl = without_gpu("auto", "nccl");
   EXPECT_EQ(nccl.exit_code, 1);
   EXPECT_THAT(nccl.err,
@@ -73,9 +71,8 @@ TEST(Placement, SaysWhyTheGpuCanNotBeUsed) {
   if (!can_make_sham_gpu())
     GTEST_SKIP() << "mount namespaces can't be made here (run as root), or there is a real GPU";
   // The error depends on the machine: it may lack libtorch_cuda's libraries, or only the driver.
-  const auto reason =
-      ::testing::AnyOf(HasSubstr("hookline's CUDA module can't be loaded: "),
-                       HasSubstr("libtorch sees no CUDA, though its library is loaded: either the driver"));
+  const auto reason = ::testing::AnyOf(HasSubstr("hookline's CUDA module can't be loaded: "),
+                                       HasSubstr("libtorch sees no CUDA, "));
   const ProcessResult by_name = with_sham_gpu("cuda");
   EXPECT_EQ(by_name.exit_code, 1);
   EXPECT_THAT(by_name.err, AllOf(StartsWith("hookline: error: [launch] device = \"cuda\": "), reason));

@@ -97,12 +97,13 @@ TEST_F(DigitsDatasetFile, NamesTheLineAndFieldOfAProblem) {
 }
 
 TEST_F(DigitsDatasetFile, RefusesAFileThatIsMissingEmptyOrAFolder) {
-  EXPECT_EQ(problem(), ": not a file that can be read; name one with --data");
+  const std::string no_file = ": not a file that can be read; name one with --data";
+  EXPECT_EQ(problem(), no_file);
   write("");
   EXPECT_EQ(problem(), ": holds 0 images; training and testing need one each at least");
   std::filesystem::remove(file_);
   std::filesystem::create_directory(file_);
-  EXPECT_EQ(problem(), ": not a file that can be read; name one with --data");
+  EXPECT_EQ(problem(), no_file);
 }
 
 }  // namespace

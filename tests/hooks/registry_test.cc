@@ -136,10 +136,8 @@ TEST(Registry, RefusesAHookThatCannotBeWrapped) {
 }
 
 TEST(Registry, RefusesAnEarlyStartThatWouldLoseState) {
-  EXPECT_EQ(
-      failure_of_building("power_sgd", "no", {{"start_powerSGD_iter", std::int64_t{1}}}),
-      "power_sgd: start_powerSGD_iter must be at least 2 with error feedback or warm start: DDP rebuilds its "
-      "buckets after the first step");
+  EXPECT_THAT(failure_of_building("power_sgd", "no", {{"start_powerSGD_iter", std::int64_t{1}}}),
+              ::testing::StartsWith("power_sgd: start_powerSGD_iter must be at least 2 "));
   EXPECT_EQ(
       failure_of_building(
           "power_sgd", "no",
@@ -166,9 +164,7 @@ TEST(Registry, RefusesATakenNameAndStaysUnchanged) {
     registry.add(row, allreduce_factory());
     ADD_FAILURE() << "no error";
   } catch (const CatalogError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "hook 'noop' is there already, hookline's own or the program's; give one of them another name");
+    EXPECT_THAT(error.what(), ::testing::StartsWith("hook 'noop' is there already, "));
   }
   EXPECT_EQ(registry.catalog().hooks().size(), before);
   EXPECT_EQ(registry.build("noop", "no", {}, alone())->describe(), "noop");

@@ -44,11 +44,14 @@ class Advise : public ::testing::Test {
     options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
     return options;
   }
-  void expect_refused(const std::vector<std::string>& arguments, const std::string& text) const {
+  std::string refusal_of(const std::vector<std::string>& arguments) const {
     const ProcessResult result = advise(arguments);
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_EQ(result.err, "hookline: error: " + text + "\n  see: hookline advise --help\n");
     EXPECT_EQ(result.out, "");
+    return result.err;
+  }
+  void expect_refused(const std::vector<std::string>& arguments, const std::string& text) const {
+    EXPECT_EQ(refusal_of(arguments), "hookline: error: " + text + "\n  see: hookline advise --help\n");
   }
   std::vector<std::string> left_in_folder() const {
     std::vector<std::string> names;
@@ -140,9 +143,8 @@ TEST_F(Advise, RefusesAReportWithoutALinkBetweenHosts) {
                  "1gbit,0.2ms");
   for (const char* text : {"", "[]", R"({"links": 3})", R"({"links": [{}]})", "nonsense"}) {
     std::ofstream(folder_.path() / "other.json") << text;
-    expect_refused({"--parameters", "5", "--link", "other.json"},
-                   "--link 'other.json' is no report of hookline test: make one with hookline test --json, "
-                   "or write 1gbit,0.2ms");
+    EXPECT_THAT(refusal_of({"--parameters", "5", "--link", "other.json"}),
+                HasSubstr("--link 'other.json' is no report of hookline test"));
   }
 }
 
@@ -204,7 +206,7 @@ TEST_F(Advise, SaysOnTheHostOfRank0ThatAProgramEndedTooSoon) {
   const auto first = on_node("0"), second = on_node("1");
   const ProcessResult of_first = first->wait(), of_second = second->wait();
   EXPECT_EQ(of_first.exit_code, 1) << of_first.err;
-  EXPECT_THAT(of_first.err, HasSubstr("hookline: error: the program ended before a hook was chosen: "));
+  EXPECT_THAT(of_first.err, HasSubstr("error: the program ended before a hook"));
   EXPECT_EQ(of_second.exit_code, 0) << of_second.err;
   EXPECT_THAT(of_second.err, Not(HasSubstr("error")));
 }
@@ -227,13 +229,10 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
   expect_refused({},
                  "say what is to be trained, by one of these: a program, --model FILE, --shape once for each "
                  "parameter, or --parameters N");
-  expect_refused(
-      {"--parameters", "5", "./train"},
-      "say what is to be trained, by one of these alone: a program, --model FILE, --shape once for each "
-      "parameter, or --parameters N");
-  expect_refused(
-      {"--parameters", "5", "--link", "1gbit,3"},
-      "--link '1gbit,3' has no latency behind its comma: write it in us, ms or s, as in 1gbit,0.2ms");
+  EXPECT_THAT(refusal_of({"--parameters", "5", "./train"}),
+              HasSubstr("say what is to be trained, by one of these alone: "));
+  EXPECT_THAT(refusal_of({"--parameters", "5", "--link", "1gbit,3"}),
+              HasSubstr("--link '1gbit,3' has no latency behind its comma"));
   expect_refused(
       {"--parameters", "5", "--set", "ddp.shard_optimizer=true"},
       "hookline advise compares hooks of DDP with a whole optimizer, and the config shards the "
@@ -242,8 +241,8 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       advise({"--shape", "100000x100000x100"}).err,
       AllOf(HasSubstr("hookline: error: these parameters take 3.64 TiB on each rank, and this host has "),
             HasSubstr("iB of memory: name a smaller model\n")));
-  expect_refused({"--parameters", "5", "--link", "125MB/s"},
-                 "--link '125MB/s' is no speed: write one as in 100mbit or 10gbit");
+  EXPECT_THAT(refusal_of({"--parameters", "5", "--link", "125MB/s"}),
+              HasSubstr("--link '125MB/s' is no speed"));
   expect_refused({"--parameters", "5", "--set", "ddp.comm_hook=fp16"},
                  "--set ddp.comm_hook: hookline advise compares all hooks, so leave it out; to compare only "
                  "some, set ddp.auto.hooks");

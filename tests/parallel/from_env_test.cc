@@ -26,8 +26,11 @@
 namespace hookline {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using testing::failure_of;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Sets a variable (or unsets it, for nullptr) and restores it afterwards.
 class Variable {
@@ -87,19 +90,16 @@ TEST(FromEnv, NamesAVariableThatIsWrong) {
             "variable to run it as one rank");
   {
     const Variable rank("RANK", "x");
-    EXPECT_EQ(failure(), "RANK is 'x': it must be a whole number from 0 to 1");
+    EXPECT_THAT(failure(), AllOf(StartsWith("RANK is 'x': "), EndsWith(" from 0 to 1")));
   }
   {
     const Variable rank("RANK", "2");
-    EXPECT_EQ(failure(), "RANK is '2': it must be a whole number from 0 to 1");
+    EXPECT_THAT(failure(), AllOf(StartsWith("RANK is '2': "), EndsWith(" from 0 to 1")));
   }
   const Variable rank("RANK", "0");
-  EXPECT_EQ(failure(),
-            "MASTER_PORT is not set, though RANK or WORLD_SIZE is: start the program with 'hookline launch', "
-            "or with "
-            "neither variable to run it as one rank");
+  EXPECT_THAT(failure(), StartsWith("MASTER_PORT is not set, though RANK or WORLD_SIZE is: "));
   const Variable port("MASTER_PORT", "70000");
-  EXPECT_EQ(failure(), "MASTER_PORT is '70000': it must be a whole number from 1 to 65535");
+  EXPECT_THAT(failure(), AllOf(StartsWith("MASTER_PORT is '70000': "), EndsWith(" from 1 to 65535")));
   const Variable address("MASTER_ADDR", "no such host");
   EXPECT_THAT(failure(), HasSubstr("MASTER_ADDR is 'no such host', which can't be resolved: "));
 }

@@ -44,11 +44,16 @@ TEST(TensorExchange, GathersEveryDtype) {
 TEST(TensorExchange, RefusesSumsTheBackendLacksAndContinues) {
   run_ranks(2, [](const WorldPtr& world) {
     Accelerator accelerator({}, world);
-    const auto refusal = [](const std::string& dtype, const std::string& to) {
-      return "reduce() can't add up tensors of dtype " + dtype +
+    const auto refusal = [](const std::string& dtype, const std::string& to,
+                            const std::string& call = "reduce", const std::string& instead = "gather") {
+      return call + "() can't add up tensors of dtype " + dtype +
              ", which the ranks' backend has no sum of: convert the tensor first, for example with "
              "tensor.to(torch::" +
-             to + "), or gather() it";
+             to + "), or " + instead + "() it";
+    };
+    const auto no_dense_tensor = [](const std::string& what) {
+      return "gather() takes a dense tensor, and this one is " + what +
+             ": give it a defined tensor, such as what to_dense() or dequantize() returns";
     };
     const auto failure = [&](at::ScalarType type) {
       return failure_of<Error>([&] { accelerator.reduce(torch::ones({2}).to(type)); });
@@ -58,17 +63,11 @@ TEST(TensorExchange, RefusesSumsTheBackendLacksAndContinues) {
     EXPECT_EQ(failure(at::kUInt16), refusal("UInt16", "kLong"));
     EXPECT_EQ(failure(at::kFloat8_e4m3fn), refusal("Float8_e4m3fn", "kFloat"));
     EXPECT_EQ(failure_of<Error>([&] { accelerator.gather(torch::ones({2}).to_sparse()); }),
-              "gather() takes a dense tensor, and this one is sparse: give it a defined tensor, such as what "
-              "to_dense() or dequantize() returns");
-    EXPECT_EQ(
-        failure_of<Error>([&] { accelerator.gather({}); }),
-        "gather() takes a dense tensor, and this one is undefined: give it a defined tensor, such as what "
-        "to_dense() or dequantize() returns");
+              no_dense_tensor("sparse"));
+    EXPECT_EQ(failure_of<Error>([&] { accelerator.gather({}); }), no_dense_tensor("undefined"));
     at::Tensor shorts = torch::ones({2}, at::kShort);
-    EXPECT_EQ(
-        failure_of<Error>([&] { accelerator.world().all_reduce(shorts); }),
-        "all_reduce() can't add up tensors of dtype Short, which the ranks' backend has no sum of: convert "
-        "the tensor first, for example with tensor.to(torch::kLong), or all_gather() it");
+    EXPECT_EQ(failure_of<Error>([&] { accelerator.world().all_reduce(shorts); }),
+              refusal("Short", "kLong", "all_reduce", "all_gather"));
     EXPECT_EQ(accelerator.reduce(torch::tensor(1)).item<int>(), 2) << "the World continues";
   });
 }

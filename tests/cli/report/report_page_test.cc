@@ -22,6 +22,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -32,6 +33,7 @@ using ::testing::Not;
 using testing::ProcessResult;
 using testing::run_sweep_of_three;
 using testing::Sandbox;
+using ::testing::StartsWith;
 
 /// The output of look_at_page.py; see its usage for `how`.
 nlohmann::json seen_by_browser(const fs::path& page, const std::string& how) {
@@ -164,11 +166,11 @@ TEST(ReportPage, RendersInABrowser) {
       << "it asks for nothing but itself";
   EXPECT_EQ(seen["title"], "tried");
   EXPECT_EQ(seen["state"], "4 trials, 3 done, 1 failed");
-  EXPECT_EQ(
-      seen["headline"],
-      "No best: the lowest loss is of one trial, so its spread is not known.\n"
-      "Lowest: lr=0.2 (one trial, so no spread is known): loss 0.625 (baseline 0.7692 ± 0); 1 times the "
-      "baseline's speed; 4 times fewer bytes than the gradients have.");
+  EXPECT_THAT(
+      seen["headline"].get<std::string>(),
+      AllOf(StartsWith("No best: the lowest loss "), HasSubstr("\nLowest: lr=0.2 "),
+            HasSubstr(": loss 0.625 (baseline 0.7692 ± 0); 1 times the baseline's speed; 4 times fewer "
+                      "bytes ")));
   const auto how = seen["how"].get<std::string>();
   EXPECT_THAT(how, HasSubstr("hookline sweep tried.toml --output results"));
   EXPECT_THAT(how, ContainsRegex("Begun[ \t\n]+[0-9-]+ [0-9:]+ UTC"));
@@ -217,9 +219,8 @@ TEST(ReportPage, RendersZeroOneAndAThousandTrials) {
       EXPECT_EQ(seen["headline"], "The sweep has no trials.");
       EXPECT_THAT(seen["charts"], IsEmpty());
     } else if (count == 1) {
-      EXPECT_EQ(seen["headline"],
-                "lr=0 (one trial, so no spread is known): loss 0.02; 4 times fewer bytes than the "
-                "gradients have.");
+      EXPECT_THAT(seen["headline"].get<std::string>(),
+                  AllOf(StartsWith("lr=0 (one trial, "), HasSubstr(": loss 0.02; 4 times fewer bytes ")));
       EXPECT_EQ(seen["curves"], 1);
       EXPECT_THAT(seen["charts"], ElementsAre("metric-by-time", "metric-by-step", "compression-error",
                                               "pareto-time", "pareto-bytes", "phases", "stages"));
@@ -339,10 +340,9 @@ TEST(ReportPage, PutsSeveralSweepsOnOnePage) {
   EXPECT_THAT(seen["rows"].get<std::vector<std::string>>(), ::testing::Contains("sweep=slow lr=1"));
   const std::vector<std::string> headline = lines_of(seen["headline"]);
   ASSERT_EQ(headline.size(), 6u) << "two lines of each sweep";
-  EXPECT_EQ(headline[2], "slow: No best: the lowest loss is of one trial, so its spread is not known.");
-  EXPECT_EQ(headline[3],
-            "slow: Lowest: lr=1 (one trial, so no spread is known): loss 0.01961; 4 times fewer bytes than "
-            "the gradients have.");
+  EXPECT_THAT(headline[2], StartsWith("slow: No best: the lowest loss "));
+  EXPECT_THAT(headline[3], AllOf(StartsWith("slow: Lowest: lr=1 (one trial, "),
+                                 HasSubstr(": loss 0.01961; 4 times fewer bytes ")));
   EXPECT_THAT(seen["legend"].dump(), HasSubstr(R"(["slow: lr=1","args.lr = 1\nsweep = slow"])"));
   expect_nothing_overlaps(seen);
   EXPECT_THAT(seen["charts"].get<std::vector<std::string>>(), ::testing::Contains("speedups"));

@@ -32,6 +32,7 @@ using ::testing::Not;
 using testing::ProcessResult;
 using testing::run_sweep_of_three;
 using testing::Sandbox;
+using ::testing::StartsWith;
 
 /// The data embedded in a page, as its script reads it.
 nlohmann::json data_of(const std::string& page) {
@@ -121,7 +122,7 @@ TEST(Series, TakeLittleMemoryForAnEndlessLine) {
   EXPECT_EQ(read_series(file, 100, loss).at("loss").size(), 1u);
   getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100'000) << "KiB";
-  EXPECT_EQ(loss, "'" + file.string() + "' is larger than 1 GiB: what it logs beyond that is lost");
+  EXPECT_THAT(loss, StartsWith("'" + file.string() + "' is larger than 1 GiB: "));
 }
 
 /// Attempt 1 resumes from step 2, attempt 2 restarts from the beginning.
@@ -203,14 +204,12 @@ TEST_P(SweepReportOfABudget, SaysWhyThereAreNoSpeedups) {
                                        GetParam() + "[baseline]\nargs.a = 0\n[grid]\nargs.a = [1, 2]\n");
     return sandbox.run({"sweep", "s.toml", "--output", "results"});
   };
-  const std::string remark =
-      "no speed-ups: the only baseline trial that is done is the sweep's first, which a cold machine slows "
-      "down; run the sweep again to complete the others (--retry-failed repeats those that failed)";
   ProcessResult result = run_with_budget("2");
-  EXPECT_THAT(result.err, HasSubstr("hookline: " + remark + "\n"));
+  EXPECT_THAT(result.err, HasSubstr("hookline: no speed-ups: "));
   EXPECT_THAT(result.out, Not(::testing::ContainsRegex("[0-9]x ")));
   nlohmann::json data = data_of(sandbox.run({"report", "results", "--output", "-"}).out);
-  EXPECT_THAT(data.at("remarks"), ElementsAre(remark));
+  ASSERT_EQ(data.at("remarks").size(), 1u);
+  EXPECT_THAT(data.at("remarks")[0].get<std::string>(), StartsWith("no speed-ups: the only baseline trial "));
   for (const auto& row : data.at("rows")) EXPECT_TRUE(row.at("speedup").is_null());
 
   result = run_with_budget("3");
@@ -356,12 +355,10 @@ TEST(SweepReport, SaysWhatIsWrong) {
   EXPECT_EQ(error({"."}, 2),
             "hookline: error: '.' is no folder of a sweep's results: it has no state.sqlite");
   sandbox.folder.write("broken/state.sqlite", std::string(5000, 'x'));
-  EXPECT_EQ(error({"broken"}, 2),
-            "hookline: error: the state of the sweep, 'broken/state.sqlite', is damaged: SQLite can't read "
-            "it: file "
-            "is not a database; run the sweep with --repair: it keeps a copy of the file and every row that "
-            "is sound, "
-            "and runs the other trials again");
+  EXPECT_THAT(error({"broken"}, 2),
+              AllOf(StartsWith("hookline: error: the state of the sweep, 'broken/state.sqlite', is "
+                               "damaged: SQLite can't read it: "),
+                    HasSubstr("run the sweep with --repair")));
   keep_trials(sandbox.folder.path() / "one", 1);
   keep_trials(sandbox.folder.path() / "two", 1);
   EXPECT_THAT(
@@ -374,8 +371,7 @@ TEST(SweepReport, SaysWhatIsWrong) {
   EXPECT_EQ(error({"one", "./one/", "--output", "both.html"}, 2), "hookline: error: './one/' is given twice");
   EXPECT_THAT(error({"one", "--format", "png"}, 2),
               HasSubstr("--format applies to the pictures: say where they go with --plots DIR"));
-  EXPECT_THAT(error({"one", "--browser", "chromium"}, 2),
-              HasSubstr("--browser applies to the pictures: say where they go with --plots DIR"));
+  EXPECT_THAT(error({"one", "--browser", "chromium"}, 2), HasSubstr("--browser applies to the pictures"));
   for (const char* flag : {"--output", "--csv", "--jsonl"})
     EXPECT_THAT(error({"one", flag, "."}, 2),
                 HasSubstr(std::string(flag) + " '.' is a folder: name a file in it"));
@@ -407,9 +403,8 @@ TEST(SweepReport, SaysWhatIsWrong) {
             "hookline: error: --plots draws the page from its file: say where that is with --output FILE");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
               HasSubstr("there is no --format 'jpg': write png or svg"));
-  EXPECT_THAT(
-      error({"one", "--output", "no/such/folder.html"}, 1),
-      ::testing::StartsWith("hookline: error: can't write 'no/such/folder.html', which is as it was: "));
+  EXPECT_THAT(error({"one", "--output", "no/such/folder.html"}, 1),
+              StartsWith("hookline: error: can't write 'no/such/folder.html', which is as it was: "));
   EXPECT_EQ(error({"one", "--plots", "p", "--browser", "no-such-browser"}, 1),
             "hookline: error: there is no program 'no-such-browser' to draw charts with");
   EXPECT_EQ(error({"one", "--plots", "p", "--browser", "false"}, 1),

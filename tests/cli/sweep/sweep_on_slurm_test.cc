@@ -189,7 +189,7 @@ TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
                     HasSubstr("hookline: 1 trial waits again; the same command submits it\n")));
   EXPECT_THAT(cancelled.out, HasSubstr("0, 1 to go  wait=yes\n"));
   EXPECT_THAT(sandbox_.read("hookline-sweeps/s/array/" + job + "_1.log"),
-              HasSubstr("hookline: stopped before the trial was done: it has no result\n"));
+              HasSubstr("hookline: stopped before the trial was done"));
 
   sandbox_.folder.write("go", "");
   const ProcessResult second = sweep();
@@ -456,8 +456,7 @@ TEST_F(SweepJob, IsPrinted) {
       AllOf(HasSubstr("\n#SBATCH --gpus=a100:4\n#SBATCH -c 8\n"), Not(HasSubstr("--gres")),
             Not(HasSubstr("--cpus-per-task"))));
   EXPECT_THAT(sweep({"--scheduler", "slurm", "--print", "--scheduler-arg=--gres=tmp:1G"}).err,
-              HasSubstr("hookline: warning: the job asks Slurm for no GPU, though its ranks use 4 on a node: "
-                        "'--gres=tmp:1G' takes the place of --gres=gpu:4; add gpu:4 to it\n"));
+              HasSubstr("'--gres=tmp:1G' takes the place of --gres=gpu:4"));
 
   sandbox.folder.write("s.toml", kHead + "[grid]\nargs.a = [1, 2, 3]\n");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
@@ -505,7 +504,7 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
   expect_refused({"--scheduler-arg", "--time=1"}, "--scheduler-arg goes with --scheduler slurm");
   expect_refused({"--scheduler", "slurm", "--scheduler-arg", "time=1"},
                  "--scheduler-arg 'time=1' is no option: write --scheduler-arg=--time=1");
-  for (const std::string array : {"--array=1-9", "-a1-9"})
+  for (const std::string array : {"--array=1-9", "-a1-9", "--arr=1-3", "--array"})
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
                    "--scheduler-arg '" + array +
                        "' would number other trials than the sweep's: leave it out; hookline's array job "
@@ -548,20 +547,17 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
 }
 
 TEST_F(SweepJob, RefusesFlagsThatWouldHaveNoEffect) {
-  for (const std::string flag : {"--no-follow", "--template=mine", "--scheduler-arg=--time=1"})
-    expect_refused(
-        {"--scheduler", "slurm", "--dry-run", flag},
-        flag.substr(0, flag.find('=')) + " and --dry-run don't go together: --dry-run shows the plan alone");
+  for (const std::string flag : {"--no-follow", "--template=mine", "--scheduler-arg=--time=1"}) {
+    const ProcessResult result = sweep({"--scheduler", "slurm", "--dry-run", flag});
+    EXPECT_THAT(result.err, HasSubstr(flag.substr(0, flag.find('=')) + " and --dry-run don't go together"));
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.exit_code, 2);
+  }
   for (const std::string flag : {"--print", "--no-follow"})
     expect_refused({"--scheduler", "slurm", "--json", flag},
                    "--json and " + flag + " don't go together: there are no results to print then");
   expect_refused({"--scheduler", "slurm", "--print", "--no-follow"},
                  "--no-follow and --print don't go together: what is printed is submitted by nobody");
-  for (const std::string array : {"--arr=1-3", "--array"})
-    expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
-                   "--scheduler-arg '" + array +
-                       "' would number other trials than the sweep's: leave it out; hookline's array job "
-                       "has one element for each trial");
   EXPECT_EQ(
       sweep({"--scheduler", "slurm", "--print", "--scheduler-arg", "--cluster-constraint=big"}).exit_code, 0);
 }
@@ -660,7 +656,7 @@ TEST_F(SweepJob, NeedsSlurmsCommands) {
   ProcessOptions options = sandbox.options({"sweep", "s.toml", "--scheduler", "slurm"});
   options.environment["PATH"] = "/nowhere";
   ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
-  EXPECT_THAT(result.err, HasSubstr("hookline: error: there is no 'sbatch' on this machine: submit '"));
+  EXPECT_THAT(result.err, HasSubstr("no 'sbatch' on this machine: submit '"));
   EXPECT_EQ(result.exit_code, 1);
 
   // Trials that a job may still hold are not run locally.
@@ -711,7 +707,7 @@ TEST(TrialOfASweep, NeedsItsPlan) {
   EXPECT_FALSE(sandbox.has("t"));
   for (const std::string& name : {std::string(), std::string(300, 'a')}) {
     result = sandbox.run({"trial", name});
-    EXPECT_THAT(result.err, HasSubstr("' is no trial that a job is to run: it has no plan.json"));
+    EXPECT_THAT(result.err, HasSubstr("it has no plan.json"));
     EXPECT_EQ(result.exit_code, 2);
   }
   result = sandbox.run({"trial"});

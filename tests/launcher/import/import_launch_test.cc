@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using testing::problem;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 using testing::values;
 
@@ -87,7 +88,7 @@ TEST(Import, ConvertsAnAccelerateLaunchCommand) {
                "not needed, since the launcher shows the failing rank's last output, and no stack trace of "
                "its own"),
           Pair(">out.log", "the ranks' output is in the run's folder, below logging.dir"),
-          Pair("2>&1", "the ranks' output is in the run's folder, below logging.dir"),
+          Pair("2>&1", HasSubstr("below logging.dir")),
           Pair("the '&' behind it",
                "the command below runs in the foreground: add '&' if your script is to continue meanwhile"),
           Pair("the #SBATCH lines",
@@ -95,8 +96,7 @@ TEST(Import, ConvertsAnAccelerateLaunchCommand) {
                "with --scheduler-arg")));
   EXPECT_THAT(imported.remarks,
               ElementsAre("'$LR' is in the command below as the script has it: replace it with its value",
-                          "line 9: ${NODES:-2} became its default, '2': if the environment sets NODES, write "
-                          "its value into the script, and import it again"));
+                          HasSubstr("line 9: ${NODES:-2} became its default, '2'")));
   EXPECT_THAT(imported.before, ElementsAre("srun", "--ntasks-per-node=1"));
   EXPECT_THAT(imported.environment, ElementsAre(Pair("NCCL_DEBUG", "INFO")));
   EXPECT_THAT(imported.program, ElementsAre("train.py", "--text", "a b", "--lr", "$LR"));
@@ -168,8 +168,7 @@ TEST(Import, TakesShardingFromFlagsOfAccelerateLaunch) {
       fsdp.left_out,
       UnorderedElementsAre(
           Pair("--fsdp_offload_params=true", "parameters always stay on the device"),
-          Pair("--fsdp_auto_wrap_policy=TRANSFORMER_BASED_WRAP",
-               "the program chooses the units: hookline::FsdpUnit<Block>"),
+          Pair("--fsdp_auto_wrap_policy=TRANSFORMER_BASED_WRAP", HasSubstr("FsdpUnit<Block>")),
           Pair("--dynamo_backend=inductor", "TorchDynamo does not compile C++ programs"),
           Pair("--monitor_interval=5", "not needed, since the launcher notices at once when a rank exits"),
           Pair("--role=w", "all ranks have the same role")));
@@ -188,7 +187,7 @@ TEST(Import, TakesShardingFromFlagsOfAccelerateLaunch) {
       UnorderedElementsAre(
           Pair("--multi_gpu",
                "not needed, since launch.device = \"auto\" gives each rank a GPU if the host has any"),
-          Pair("--fsdp_version=2", "has no effect unless distributed_type is FSDP")));
+          Pair("--fsdp_version=2", HasSubstr("unless distributed_type is FSDP"))));
 }
 
 TEST(Import, KnowsEachBooleanOfAcceleratesVariables) {
@@ -218,10 +217,9 @@ TEST(Import, ConvertsTorchrunsOutputFlags) {
       import_any("export PET_NNODES=2 PET_MAX_RESTARTS=1\nWORLD_SIZE=4 torchrun --nnodes 3 x.py | tee log\n");
   EXPECT_THAT(values(variables), UnorderedElementsAre("launch.nnodes = 3", "launch.max_restarts = 1"));
   EXPECT_THAT(variables.left_out,
-              UnorderedElementsAre(
-                  Pair("PET_NNODES=2", "--nnodes=3 overrides it"),
-                  Pair("WORLD_SIZE=4", "hookline sets it for each rank"),
-                  Pair("the pipe behind it", "the ranks' output is in the run's folder, below logging.dir")));
+              UnorderedElementsAre(Pair("PET_NNODES=2", "--nnodes=3 overrides it"),
+                                   Pair("WORLD_SIZE=4", "hookline sets it for each rank"),
+                                   Pair("the pipe behind it", HasSubstr("below logging.dir"))));
   const Imported megatron = import_any(
       "GPUS=8\nDISTRIBUTED_ARGS=(\n  --nproc_per_node $GPUS  # all\n  --node_rank $RANK\n)\n"
       "torchrun ${DISTRIBUTED_ARGS[@]} $MORE x.py ${MODEL_ARGS[@]}");
@@ -317,9 +315,8 @@ TEST(Import, DoesNotAssumeOneHostIfTheirNumberIsUnknown) {
   EXPECT_THAT(
       imported.left_out,
       UnorderedElementsAre(
-          Pair("--num_machines=$SLURM_NNODES",
-               "only a shell knows its value: launch with --set launch.nnodes=N"),
-          Pair("--machine_rank=1", HasSubstr("their ranks follow the order in which they join")),
+          Pair("--num_machines=$SLURM_NNODES", HasSubstr("launch with --set launch.nnodes=N")),
+          Pair("--machine_rank=1", HasSubstr("the order in which they join")),
           Pair("--num_processes=8", HasSubstr("it counts the ranks of all hosts, and only a shell knows"))));
 }
 
@@ -332,8 +329,7 @@ TEST(Import, ReportsTheCommandsAroundTheLaunch) {
               UnorderedElementsAre(
                   Pair("source env.sh", kBefore), Pair("cd /data", kBefore),
                   Pair("the 'for' around it", "the command below runs once, outside of it"),
-                  Pair("--nproc-per-node=$N",
-                       "only a shell knows its value: launch with --set launch.processes_per_node=N"),
+                  Pair("--nproc-per-node=$N", HasSubstr("launch with --set launch.processes_per_node=N")),
                   Pair("<<EOF", "ranks' standard input is /dev/null")));
   EXPECT_THAT(import_any("while true; do :; done\ntorchrun ./train").left_out, IsEmpty());
   EXPECT_THAT(
@@ -343,9 +339,7 @@ TEST(Import, ReportsTheCommandsAroundTheLaunch) {
 }
 
 TEST(Import, SaysThatTheCommandRanInTheBackground) {
-  const auto kBackground =
-      Pair("the '&' behind it",
-           "the command below runs in the foreground: add '&' if your script is to continue meanwhile");
+  const auto kBackground = Pair("the '&' behind it", HasSubstr("runs in the foreground"));
   for (const char* script :
        {"torchrun ./train &\nwait", "torchrun ./train && echo done &", "(torchrun ./train) &",
         "{\n  torchrun ./train\n} &", "(cd x; (torchrun ./train)) & wait"})
@@ -353,7 +347,7 @@ TEST(Import, SaysThatTheCommandRanInTheBackground) {
   for (const char* script :
        {"torchrun ./train", "sleep 1 & torchrun ./train", "(sleep 1) & torchrun ./train"})
     EXPECT_THAT(import_any(script).left_out, IsEmpty()) << script;
-  constexpr const char* kOutput = "the ranks' output is in the run's folder, below logging.dir";
+  const auto kOutput = HasSubstr("below logging.dir");
   EXPECT_THAT(import_any("(torchrun ./train) > log 2>&1").left_out,
               ElementsAre(Pair(">log", kOutput), Pair("2>&1", kOutput)));
   EXPECT_THAT(import_any("{ torchrun ./train; } 2> log | tee x").left_out,
@@ -376,10 +370,9 @@ TEST(Import, FindsLaunchesWrappedInOtherCommands) {
     EXPECT_THAT(values(imported), ElementsAre("launch.processes_per_node = 8")) << start;
     EXPECT_THAT(imported.before, IsEmpty()) << start;
   }
-  EXPECT_EQ(
+  EXPECT_THAT(
       problem("conda run -n e torchrun --nproc_per_node=8 train.py\ntorchrun --nproc_per_node=2 eval.py\n"),
-      "lines 1 and 2 each start a program, and a config is for one: put the one to import into a file of its "
-      "own");
+      StartsWith("lines 1 and 2 each start a program"));
   for (const char* mention : {"conda install torchrun", "poetry add accelerate launch", "command -v torchrun",
                               "[ -x /bin/torchrun ] && x", "K=$(pidof torchrun)", "bash -c 'echo torchrun'",
                               "echo bash -c 'torchrun x'", "bash run.sh", "X=$(which torchrun)",
@@ -419,18 +412,18 @@ TEST(Import, OpensRegularFilesOnly) {
   const std::string script = (folder.path() / "run.sh").string();
   ASSERT_EQ(mkfifo((folder.path() / "pipe").c_str(), 0600), 0);
   folder.write("empty", "");
-  EXPECT_EQ(problem("accelerate launch --config_file pipe x.py", script),
-            "--config_file=pipe: '" + (folder.path() / "pipe").string() +
-                "' can't be read: it is a named pipe, not a regular file");
+  EXPECT_THAT(problem("accelerate launch --config_file pipe x.py", script),
+              StartsWith("--config_file=pipe: '" + (folder.path() / "pipe").string() +
+                         "' can't be read: it is a named pipe"));
   EXPECT_EQ(problem("accelerate launch --config_file empty x.py", script),
             "--config_file=empty: '" + (folder.path() / "empty").string() + "' is empty");
   if (geteuid() == 0) return;  // root reads everything
   const std::filesystem::path locked = folder.write("locked/a.yaml", "num_processes: 1\n").parent_path();
   std::filesystem::permissions(locked, std::filesystem::perms::none);
-  EXPECT_EQ(problem("accelerate launch --config_file locked/a.yaml x.py", script),
-            "--config_file=locked/a.yaml: '" + (locked / "a.yaml").string() +
-                "' can't be reached: this user may not enter the folder '" + locked.string() +
-                "'\n  ask its owner for access (chmod a+x), or choose another folder");
+  EXPECT_THAT(
+      problem("accelerate launch --config_file locked/a.yaml x.py", script),
+      StartsWith("--config_file=locked/a.yaml: '" + (locked / "a.yaml").string() +
+                 "' can't be reached: this user may not enter the folder '" + locked.string() + "'\n"));
   std::filesystem::permissions(locked, std::filesystem::perms::owner_all);
 }
 

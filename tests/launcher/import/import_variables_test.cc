@@ -15,6 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using testing::problem;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 const std::string kShell = "only a shell knows";
@@ -183,12 +184,7 @@ TEST(ShellVariables, AreSplitAtIfs) {
   for (const char* change : {"IFS=$1", "read IFS", "if a; then IFS=,; fi", "f() { IFS=,; }", "eval 'IFS=,'",
                              "f() { declare -g IFS=,; }", "A=(a b); f() { local IFS=,; }; IFS=$X"}) {
     const Imported imported = import_any(std::string(change) + "; A='--nnodes 2'; torchrun $A t.py");
-    EXPECT_THAT(
-        imported.left_out,
-        Contains(
-            Pair("$A",
-                 "only a shell knows which flags it holds: write them into the script, and import it again")))
-        << change;
+    EXPECT_THAT(imported.left_out, Contains(Pair("$A", HasSubstr("which flags it holds")))) << change;
     EXPECT_THAT(imported.values, IsEmpty()) << change;
     EXPECT_EQ(n_after(std::string(change) + "; N=4"), "4") << change;
     EXPECT_EQ(n_after(std::string(change) + "; N='4'", "\"$N\""), "4") << change;
@@ -221,15 +217,15 @@ TEST(ShellVariables, ReportDefaultsThatReplacedTheEnvironment) {
         "N=${LR:-0.1}; if a; then N=0.1; fi; torchrun t.py $N"})
     EXPECT_THAT(remarks(script), ElementsAre(kLearningRate)) << script;
   EXPECT_THAT(remarks("torchrun ${MORE:-} t.py"),
-              ElementsAre("line 1: ${MORE:-} became its default, an empty string: if the environment sets "
-                          "MORE, write its value into the script, and import it again"));
+              ElementsAre(AllOf(HasSubstr("line 1: ${MORE:-} became its default, an empty string"),
+                                HasSubstr("MORE, write its value into the script"))));
   EXPECT_THAT(remarks("PET_NNODES=${N:-2} torchrun --rdzv-conf timeout=${T:-60} t.py"),
               UnorderedElementsAre(HasSubstr("N, launch with --set launch.nnodes=N"),
                                    HasSubstr("T, launch with --set launch.join_timeout_seconds=N")));
   EXPECT_THAT(remarks("accelerate launch --main_process_ip ${IP:-::1} --num_machines ${M:-1} --num_processes "
                       "${N:-2} --mixed_precision ${P:-no} --quiet --role ${R:-x} t.py"),
               UnorderedElementsAre(HasSubstr("IP, launch with --set rendezvous.main_address=HOST"),
-                                   HasSubstr("M, write its value into the script, and import it again"),
+                                   HasSubstr("M, write its value into the script"),
                                    HasSubstr("N, launch with --set launch.processes_per_node=N"),
                                    HasSubstr("P, write its value into the script")));
   for (const char* script :
@@ -265,9 +261,8 @@ TEST(ShellVariables, AreLimitedInSize) {
   EXPECT_EQ(problem(repeated("if a\n", 100'000) + launch), "line 101: it nests 'if' deeper than 100 levels");
   EXPECT_EQ(problem(repeated("((a);", 100'000) + repeated(")", 100'000) + launch),
             "line 1: it nests parentheses deeper than 100 levels");
-  EXPECT_EQ(problem(repeated("cd x\ntorchrun a\n", 50'000)),
-            "lines 2, 4, 6, 8, 10, 12, 14, 16 and 49992 more each start a program, and a config is for "
-            "one: put the one to import into a file of its own");
+  EXPECT_THAT(problem(repeated("cd x\ntorchrun a\n", 50'000)),
+              StartsWith("lines 2, 4, 6, 8, 10, 12, 14, 16 and 49992 more each start a program"));
 }
 
 TEST(ShellScript, UnderstandsAnsiCQuoting) {

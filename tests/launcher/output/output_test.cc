@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using testing::TemporaryFolder;
 
 using Lines = std::vector<std::string>;
@@ -308,10 +309,10 @@ TEST(ErrorFile, DoesNotBlockTheReader) {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "error.json";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(read_error_file(pipe).problem, "it is a named pipe, not a regular file");
+  EXPECT_THAT(read_error_file(pipe).problem, StartsWith("it is a named pipe"));
   EXPECT_EQ(read_error_file(folder.write("large.json", std::string(2 << 20, ' '))).problem,
             "it has 2 MiB, and at most 1 MiB are read");
-  EXPECT_EQ(read_error_file("/dev/zero").problem, "it is a device, not a regular file");
+  EXPECT_THAT(read_error_file("/dev/zero").problem, StartsWith("it is a device"));
   EXPECT_EQ(read_error_file(folder.path()).problem, "it is a directory");
 }
 

@@ -11,8 +11,11 @@ namespace hookline {
 namespace {
 
 using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 const Coordinator::Time kStart{};
 
@@ -350,12 +353,10 @@ TEST(Coordinator, NamesItsSuccessorsOnceAllMembersHaveTheirSeats) {
   least.tick(seconds(5));
   seat_all(least);
   EXPECT_THAT(least.take("c", node("three", 1), "10.0.0.c"),
-              ElementsAre("say: the node three waits; it takes part when the nodes form again",
-                          "successors: host of b@10.0.0.b"))
+              ElementsAre(StartsWith("say: the node three waits; "), "successors: host of b@10.0.0.b"))
       << "now two would be left";
   EXPECT_THAT(least.take("d", node("four", 1), "10.0.0.d"),
-              ElementsAre("say: the node four waits; it takes part when the nodes form again",
-                          "successors for d: host of b@10.0.0.b"));
+              ElementsAre(StartsWith("say: the node four waits; "), "successors for d: host of b@10.0.0.b"));
 }
 
 /// A run of three that can lose one, all of whom have their seats.
@@ -451,21 +452,17 @@ TEST(Coordinator, TakesThePlaceOfAnotherWithAllThatItKnew) {
   EXPECT_THAT(run.take("c", NodeFailed{4, 1, Exited{7}, 40}),
               ElementsAre("stop: rank 1 on three exited with code 7"));
   run.take("a", end_of(4));
-  EXPECT_THAT(
-      run.take("c", end_of(4)),
-      ElementsAre("say: no restart: the previous attempt failed in the same way at step 40 (restart = "
-                  "\"always\" tries again)",
-                  "end 7: rank 1 on three exited with code 7"))
+  EXPECT_THAT(run.take("c", end_of(4)),
+              ElementsAre(AllOf(StartsWith("say: no restart: "), HasSubstr(" in the same way at step 40 ")),
+                          "end 7: rank 1 on three exited with code 7"))
       << "the failure before is known";
 
   TakenOver stuck = taken_over(3);
   stuck.furthest = 50;
   Nodes no_further(limits(2, 3), {}, member("two"), stuck);
   no_further.take("c", member("three"));
-  EXPECT_THAT(
-      no_further.tick(seconds(5)),
-      ElementsAre("end 69: the node lost is lost; in this attempt the ranks got no further than step 50, "
-                  "which they had reached before, so the run ends (restart = \"always\" continues)"));
+  EXPECT_THAT(no_further.tick(seconds(5)), ElementsAre(AllOf(StartsWith("end 69: the node lost is lost; "),
+                                                             HasSubstr(" no further than step 50, "))));
 
   Nodes later(limits(2, 3), {}, member("two"), taken_over(3));
   later.launch = "launch";
@@ -582,8 +579,7 @@ TEST(Coordinator, GivesTheSpareThePlaceOfALostNodeAndUsesNoRestart) {
               ElementsAre("say: the node three waits as a spare; it takes the place of a node that is lost"));
   EXPECT_THAT(run.take("d", node("four", 1)),
               ElementsAre("say: the node four waits: the run has its 2 nodes and 1 spare"));
-  EXPECT_THAT(run.tick(seconds(6)),
-              ElementsAre("refuse d: it is one too many: the run has its 2 nodes already, one and two"));
+  EXPECT_THAT(run.tick(seconds(6)), ElementsAre(StartsWith("refuse d: it is one too many: ")));
   EXPECT_EQ(run.coordinator.next(), Coordinator::Time::max());
   run.lost("b");
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),

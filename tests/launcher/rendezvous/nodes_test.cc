@@ -114,10 +114,9 @@ TEST_F(Nodes, FormAgainWithoutAHostThatIsCutOff) {
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
   const ProcessResult cut = nodes[2]->wait();
   EXPECT_EQ(cut.exit_code, 1);
-  EXPECT_THAT(cut.err, AllOf(HasSubstr("hookline: warning: the node at " + Hosts::address(0) +
-                                       ":29500, which the others meet at, is gone (it has not answered for "),
-                             HasSubstr("hookline: error: 1 of the 3 nodes of the last attempt is there, too "
-                                       "few to continue")));
+  EXPECT_THAT(cut.err, AllOf(HasSubstr("hookline: warning: the node at " + Hosts::address(0) + ":29500, "),
+                             HasSubstr(" is gone (it has not answered for "),
+                             HasSubstr("hookline: error: 1 of the 3 nodes of the last attempt ")));
   let_all_exit(0);
   for (int i = 0; i < 2; ++i) {
     const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
@@ -148,9 +147,8 @@ TEST_F(Nodes, EndOnceALossLeavesThemWhereTheyWereBefore) {
   nodes[1]->signal(SIGKILL);
   const ProcessResult first = nodes[0]->wait();
   EXPECT_EQ(first.exit_code, 69) << first.err;
-  EXPECT_THAT(first.err, HasSubstr("is lost: it sends no heartbeat; in this attempt the ranks got no further "
-                                   "than step 5, which they had reached before, so the run ends (restart = "
-                                   "\"always\" continues)\n"));
+  EXPECT_THAT(first.err, AllOf(HasSubstr("is lost: it sends no heartbeat; "),
+                               HasSubstr(" no further than step 5, which they had reached before, ")));
 }
 
 TEST_F(Nodes, AdmitALateHostWhenTheyFormAgain) {
@@ -159,7 +157,7 @@ TEST_F(Nodes, AdmitALateHostWhenTheyFormAgain) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
   nodes.push_back(launch(2, sets));
-  EXPECT_TRUE(nodes[0]->wait_for("waits; it takes part when the nodes form again"));
+  EXPECT_TRUE(nodes[0]->wait_for("waits; it takes part"));
   folder_.write("exit1-0", "7");
   ASSERT_TRUE(there("here0-of-3-restart1") && there("here1-of-3-restart1") && there("here2-of-3-restart1"));
   let_all_exit(0);
@@ -206,7 +204,7 @@ TEST_F(Nodes, EndForLaterIfPreemptedBeforeEnoughHaveJoined) {
   for (const auto& node : nodes) {
     const ProcessResult result = node->wait();
     EXPECT_EQ(result.exit_code, 75) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("hookline: the run ends on SIGUSR1 while no ranks train: "));
+    EXPECT_THAT(result.err, HasSubstr("hookline: the run ends on SIGUSR1 "));
   }
 }
 
@@ -218,7 +216,7 @@ TEST_F(Nodes, EndWithoutTheHostThatTheyMeetAtIfTheirNumberIsFixed) {
   for (int i = 1; i < 3; ++i) {
     const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
     EXPECT_EQ(result.exit_code, 1) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("which the others meet at, is gone ("));
+    EXPECT_THAT(result.err, HasSubstr(" meet at, is gone ("));
   }
 }
 
@@ -248,8 +246,7 @@ TEST_F(Nodes, SayWhyTheRendezvousFails) {
   result = end_of(0, {"launch.nnodes=2", rank(0), "launch.join_timeout_seconds=0.5"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
-              HasSubstr("hookline: error: 1 of 2 nodes is there after 0.5 s: missing is node_rank 1; start "
-                        "the same command on each, or set [launch] join_timeout_seconds\n"));
+              HasSubstr("hookline: error: 1 of 2 nodes is there after 0.5 s: missing is node_rank 1; "));
   result = end_of(1, {"launch.nnodes=2", rank(1), "launch.join_timeout_seconds=1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(
@@ -262,10 +259,9 @@ TEST_F(Nodes, SayWhyTheRendezvousFails) {
   ASSERT_TRUE(first->wait_for("logs in"));
   result = end_of(1, {"launch.nnodes=2", rank(1), "rendezvous.run_id=mine"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, ContainsRegex("can't take part in the run: it differs where all nodes must agree:\n"
+  EXPECT_THAT(result.err, ContainsRegex("can't take part in the run: it differs [^\n]*:\n"
                                         "  rendezvous.run_id is \"auto\" on \\S+ and \"mine\" on \\S+\n"));
-  EXPECT_TRUE(
-      first->wait_for("hookline: warning: a node was refused: it differs where all nodes must agree:"));
+  EXPECT_TRUE(first->wait_for("hookline: warning: a node was refused: it differs "));
   result = end_of(1, {"launch.nnodes=2", rank(1), "ddp.comm_hook=fp16"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
@@ -488,8 +484,7 @@ TEST_F(Nodes, NameTheSlowestOne) {
   EXPECT_TRUE(nodes[0]->wait_for(" is the slowest: the others wait ")) << nodes[0]->err();
   EXPECT_TRUE(nodes[1]->wait_for(" is the slowest: the others wait ")) << nodes[1]->err();
   EXPECT_THAT(nodes[0]->err(),
-              ContainsRegex("is the slowest: the others wait [1-9][0-9] % of the time for it, "
-                            "mostly for its rank 1\n"));
+              ContainsRegex("is the slowest: the others wait [1-9][0-9] % [^\n]* for its rank 1\n"));
   nodes[0]->signal(SIGINT);
   for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 128 + SIGINT) << node->err();
 }
@@ -546,8 +541,7 @@ TEST_F(Nodes, RefuseOneMoreThanAFixedNumber) {
   const ProcessResult third = launch(2, {"launch.nnodes=2"})->wait();
   EXPECT_EQ(third.exit_code, 2);
   EXPECT_THAT(third.err,
-              ContainsRegex("can't take part in the run: it is one too many: the run has its 2 nodes "
-                            "already, \\S+ and \\S+\n"));
+              ContainsRegex("can't take part in the run: it is one too many: [^\n]*, \\S+ and \\S+\n"));
   let_all_exit(0);
   for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 0);
 }
@@ -557,7 +551,7 @@ TEST_F(Nodes, GiveTheSpareThePlaceOfALauncherThatIsKilled) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2+1"}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
   nodes.push_back(launch(2, {"launch.nnodes=2+1"}));
-  ASSERT_TRUE(nodes[2]->wait_for("waits as a spare; it takes the place of a node that is lost"));
+  ASSERT_TRUE(nodes[2]->wait_for("waits as a spare; "));
   nodes[1]->signal(SIGKILL);
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
   let_all_exit(0);
@@ -572,7 +566,7 @@ TEST_F(Nodes, FailOnANodeThatTookNoPart) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
   nodes.push_back(launch(2, {"launch.nnodes=2:3"}));
-  ASSERT_TRUE(nodes[2]->wait_for("waits; it takes part when the nodes form again"));
+  ASSERT_TRUE(nodes[2]->wait_for("waits; it takes part"));
   let_all_exit(0);
   EXPECT_EQ(nodes[0]->wait().exit_code, 0);
   EXPECT_EQ(nodes[1]->wait().exit_code, 0);
@@ -612,8 +606,7 @@ TEST_F(Nodes, ResumeFromTheirCheckpointOnTheRemainingHosts) {
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(first.err,
               AllOf(HasSubstr("is lost: it sends no heartbeat\n"), HasSubstr("hookline: resuming from step "),
-                    HasSubstr("(saved by 3 ranks, now 2): what power_sgd(rank=1, start=3) kept on each rank, "
-                              "such as error feedback\n")));
+                    HasSubstr("(saved by 3 ranks, now 2): what power_sgd(rank=1, start=3) kept ")));
   EXPECT_THAT(first.out, HasSubstr("[0] ended at step 600: "));
   EXPECT_THAT(second.out, HasSubstr("[1] ended at step 600: "));
 }

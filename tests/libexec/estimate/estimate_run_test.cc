@@ -17,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 using testing::ProcessOptions;
 using testing::ProcessResult;
@@ -80,8 +81,8 @@ torch.save(model.state_dict(), 'old.pt', _use_new_zipfile_serialization=False)
   folder.write("half_a_file.pt", whole.substr(0, whole.size() / 2));
   const ProcessResult half = estimate(folder, "half_a_file.pt");
   EXPECT_EQ(half.exit_code, 2);
-  EXPECT_THAT(half.err, AllOf(HasSubstr("'half_a_file.pt' can't be read as a model of torch's: "),
-                              HasSubstr("\n  save its state_dict() with today's torch.save")));
+  EXPECT_THAT(half.err, AllOf(HasSubstr("'half_a_file.pt' can't be read as a model"),
+                              HasSubstr("\n  save its state_dict() ")));
 }
 
 TEST(EstimateRun, ReadsWhatCppSaves) {
@@ -115,9 +116,11 @@ with zipfile.ZipFile('bomb.pt', 'w', zipfile.ZIP_DEFLATED) as archive:
   if (HasFatalFailure()) return;
   const ProcessResult result = estimate(folder, "bomb.pt");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              HasSubstr("'bomb.pt' can't be read as a model of torch's: its list of tensors has 300 MiB, and "
-                        "the most is 256 MiB: it is damaged, or no model of torch's"));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("'bomb.pt' can't be read as a model"),
+            HasSubstr(": its list of tensors has 300 MiB, and the most is 256 MiB: it is damaged, or no "
+                      "model of torch's\n")));
 }
 
 /// Runs with 600 MiB of memory per process; libtorch alone needs about 100.
@@ -162,14 +165,11 @@ for file in ['tensors.pt', 'code.pt', 'constants.pt']:
   const auto refused = [&](const std::string& file, const std::string& why) {
     const ProcessResult result = estimate_in_little_memory(folder, file);
     EXPECT_EQ(result.exit_code, 2) << file;
-    EXPECT_THAT(result.err, ContainsRegex("'" + file + "' can't be read as a model of torch's: " + why +
-                                          ": it is damaged, or no model of torch's\n"));
+    EXPECT_THAT(result.err, ContainsRegex("'" + file + "' can't be read as [^:]*: " + why));
   };
-  refused("tensors.pt",
-          "its tensors have 1.12 GiB in a file of 1.[0-9]+ MiB, and torch stores them as they are");
-  refused("constants.pt",
-          "its tensors have 300 MiB in a file of [0-9]+ KiB, and torch stores them as they are");
-  refused("code.pt", "its code and its lists have 300 MiB, and the most is 256 MiB");
+  refused("tensors.pt", "its tensors have 1.12 GiB in a file of 1.[0-9]+ MiB");
+  refused("constants.pt", "its tensors have 300 MiB in a file of [0-9]+ KiB");
+  refused("code.pt", "its code and its lists have 300 MiB");
 }
 
 TEST(EstimateRun, StopsAMemoryBombInATorchScriptPickle) {
@@ -191,14 +191,10 @@ archive('empty.pt', b'\x80\x02' + b']' * (200 << 20) + b'.')
   for (const char* const file : {"text.pt", "marks.pt", "empty.pt"}) {
     const ProcessResult result = estimate(folder, file);
     EXPECT_EQ(result.exit_code, 2) << file;
-    EXPECT_THAT(result.err, HasSubstr(std::string("'") + file + "' can't be read as a model of torch's: "))
-        << file;
+    EXPECT_THAT(result.err, HasSubstr(std::string("'") + file + "' can't be read as a model")) << file;
   }
-  EXPECT_THAT(
-      estimate(folder, "empty.pt").err,
-      HasSubstr("'empty.pt' can't be read as a model of torch's: to read it takes more than 256 MiB of "
-                "memory, which no list of a model's tensors does: it is damaged, or it holds more than "
-                "a model\n"));
+  EXPECT_THAT(estimate(folder, "empty.pt").err, AllOf(HasSubstr("takes more than 256 MiB of memory"),
+                                                      HasSubstr("it holds more than a model\n")));
 }
 
 TEST(EstimateRun, RunsNoCodeOfAModelFile) {
@@ -232,12 +228,10 @@ with zipfile.ZipFile('whole.pt') as whole, zipfile.ZipFile('deep.pt', 'w', zipfi
   if (HasFatalFailure()) return;
   const ProcessResult result = estimate(folder, "restores.pt");
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(
-      result.err,
-      "hookline: error: 'restores.pt' can't be read as a model of torch's: its module '__torch__.Model' "
-      "is restored by a function of the file, __setstate__, and hookline runs no code of a model file\n"
-      "  save its state_dict() with today's torch.save, or as safetensors\n"
-      "  see: hookline estimate --help\n");
+  EXPECT_THAT(result.err, MatchesRegex("hookline: error: 'restores.pt' can't be read as [^:]*: its module "
+                                       "'__torch__.Model' is restored by [^\n]*, __setstate__, [^\n]*\n"
+                                       "  save its state_dict[^\n]*\n"
+                                       "  see: hookline estimate --help\n"));
   EXPECT_EQ(parameters_of(folder, "deep.pt"), 3 * 4 + 4);
 }
 

@@ -58,17 +58,16 @@ TEST(Safetensors, SaysWhichFileIsWrongAndHow) {
   EXPECT_EQ(error_of("abc"), no_length);
   EXPECT_EQ(error_of(std::string(8, '\xFF')), no_length);
   EXPECT_EQ(error_of(with_header(f32).substr(0, 30)), no_length);
-  const std::string not_there = "is cut short or damaged: the bytes of 'a' are not where its header says";
-  EXPECT_EQ(error_of(with_header(f32, "1234567")), not_there);
-  EXPECT_EQ(error_of(with_header(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12345678")),
-            not_there);
-  EXPECT_EQ(
+  const auto not_there = HasSubstr("the bytes of 'a' are not where");
+  EXPECT_THAT(error_of(with_header(f32, "1234567")), not_there);
+  EXPECT_THAT(error_of(with_header(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12345678")),
+              not_there);
+  EXPECT_THAT(
       error_of(with_header(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})")),
       not_there);
   EXPECT_EQ(error_of(with_header(R"({"a":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}})", "12345678")),
             "holds 'a' as C64, a dtype that hookline does not read");
-  EXPECT_THAT(error_of(with_header("{nonsense")),
-              HasSubstr("is no safetensors file, or is damaged: its header can't be read: "));
+  EXPECT_THAT(error_of(with_header("{nonsense")), HasSubstr("its header can't be read: "));
   EXPECT_THAT(error_of(with_header(R"({"a":{"dtype":"F32"}})")), HasSubstr("its header can't be read: "));
   EXPECT_EQ(failure_of([&] { read_safetensors("no/such/file"); }),
             "'no/such/file' can't be read: No such file or directory");

@@ -115,11 +115,10 @@ TEST(SelfTest, StopsBeforeItRunsOutOfFiles) {
   options.arguments = {"-c", "ulimit -n 34; exec " HOOKLINE_BINARY " test --processes-per-node 2"};
   const ProcessResult result = testing::run_process("/bin/bash", options);
   EXPECT_EQ(result.exit_code, 1) << result.err << result.out;
-  EXPECT_THAT(
-      result.out,
-      AllOf(ContainsRegex("too many open files would be needed: a rank may have 34, and 2 ranks take about "
-                          "[34][0-9] in each\n"),
-            HasSubstr("-> raise the limit")));
+  EXPECT_THAT(result.out,
+              AllOf(ContainsRegex(
+                        "too many open files [^\n]*: a rank may have 34, and 2 ranks take about [34][0-9] "),
+                    HasSubstr("-> raise the limit")));
   // The output ends with the verdict; the launcher adds nothing.
   EXPECT_TRUE(result.out.ends_with("\n1 check: 1 check failed\n")) << result.out;
   EXPECT_THAT(result.err, Not(HasSubstr("rank 0")));

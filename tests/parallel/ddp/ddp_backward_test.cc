@@ -406,11 +406,10 @@ TEST(DdpBackward, NamesParametersThatThePreviousBackwardMissed) {
     const at::Tensor one = first(model.forward(input(world->rank())));
     const at::Tensor two = both(model.forward(input(world->rank())));
     one.backward();
-    EXPECT_EQ(failure_of([&] { two.backward(); }),
-              "the previous backward did not reach the parameters 'right.weight', 'right.bias' on rank " +
-                  std::to_string(world->rank()) +
-                  ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
-                  "find_unused_parameters = true");
+    EXPECT_THAT(failure_of([&] { two.backward(); }),
+                ::testing::StartsWith("the previous backward did not reach the parameters 'right.weight', "
+                                      "'right.bias' on rank " +
+                                      std::to_string(world->rank()) + ", "));
   });
 }
 
@@ -422,12 +421,14 @@ struct WordsImpl : torch::nn::Module {
   torch::nn::Embedding words{nullptr};
 };
 
+std::string refusal_of_sparse(const std::string& parameter) {
+  return "the gradient of parameter '" + parameter +
+         "' is sparse, and hookline averages dense gradients only: make the embedding with sparse(false)";
+}
+
 TEST(DdpBackward, RefusesAnEmbeddingWithSparseGradients) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
-    const std::string refused =
-        "the gradient of parameter 'words.weight' is sparse, and hookline averages dense gradients only: "
-        "make the "
-        "embedding with sparse(false)";
+    const std::string refused = refusal_of_sparse("words.weight");
     EXPECT_EQ(failure_of([&] { DistributedModule<WordsImpl>(world, std::make_shared<WordsImpl>(), {}); }),
               refused);
     EXPECT_EQ(failure_of([&] { Fsdp::make(world, std::make_shared<WordsImpl>(), {}); }), refused);
@@ -443,10 +444,7 @@ TEST(DdpBackward, RefusesAGradientThatTurnsOutToBeSparse) {
     }
     at::Tensor table;
   };
-  const std::string refused =
-      "the gradient of parameter 'table' is sparse, and hookline averages dense gradients only: make the "
-      "embedding "
-      "with sparse(false)";
+  const std::string refused = refusal_of_sparse("table");
   const auto backward = [](DistributedModule<LookUpImpl>& model) {
     model.forward(torch::arange(3)).sum().backward();
   };

@@ -163,10 +163,10 @@ TEST(FusedStep, LeavesToTheOptimizerWhatTheKernelsCannotTake) {
   ::testing::internal::CaptureStderr();
   EXPECT_FALSE(step());
   EXPECT_FALSE(step());
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "hookline: SGD steps tensor by tensor, which takes longer: torch's fused kernels of SGD can't "
-            "step this model: a gradient, or what the optimizer keeps, is of another dtype, device or memory "
-            "layout than its parameter\n");
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      ::testing::MatchesRegex("hookline: SGD steps tensor by tensor, which takes longer: [^\n]* of SGD "
+                              "can't step this model: a gradient, [^\n]*\n"));
   EXPECT_TRUE(parameter.equal(torch::ones({4, 6}))) << "nothing has changed";
 }
 

@@ -86,8 +86,8 @@ void step(DistributedModule<NetImpl>& model, torch::optim::SGD& sgd) {
 std::string misuse_of(const std::string& parameter, const std::string& unit) {
   return "the parameter '" + parameter +
          "', or a view of it that was kept, is used while the parameter is not gathered: " +
-         (unit.empty() ? "outside of the forward and the backward of the model"
-                       : "outside of the forward and the backward of its unit '" + unit + "'") +
+         "outside of the forward and the backward of " +
+         (unit.empty() ? "the model" : "its unit '" + unit + "'") +
          (unit.empty() ? ". Use it in the model's forward, or inside summon_full_params"
                        : ". Register it in each module that uses it, so that it stays whole throughout a "
                          "step, or read it "

@@ -22,6 +22,7 @@ namespace hookline {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using testing::failure_of;
 using ::testing::HasSubstr;
 using testing::run_ranks;
@@ -105,10 +106,9 @@ TEST(FsdpMisuse, NamesTheUnitsOfAnEvaluationOnOneRankOnly) {
         });
     expect_all(
         failures,
-        HasSubstr("the ranks run different units of a sharded model: rank 0 begins a forward without "
-                  "gradients and gathers the parameters of the model itself, and rank 1 begins a forward "
-                  "and gathers the parameters of the model itself. Every rank must run the same units in "
-                  "the same order, in an evaluation too"));
+        AllOf(HasSubstr("the ranks run different units"),
+              HasSubstr(": rank 0 begins a forward without gradients and gathers the parameters of the model "
+                        "itself, and rank 1 begins a forward and ")));
   }
 }
 
@@ -120,10 +120,10 @@ TEST(FsdpMisuse, EndsAnEvaluationOfOneRankWhileTheOthersWaitElsewhere) {
       });
   expect_all(
       failures,
-      HasSubstr("the ranks wait for each other, each in a call that another has not reached: rank 0 in step "
-                "1 of a sharded model: gathering the parameters of the model itself; ranks 1 and 2 in "
-                "wait_for_everyone. Every rank must make the same calls in the same order: every rank must "
-                "run the forward of a sharded model, in an evaluation too"));
+      AllOf(HasSubstr("the ranks wait for each other, "),
+            HasSubstr(": rank 0 in step 1 of a sharded model: gathering the parameters of the model itself; "
+                      "ranks 1 and 2 in wait_for_everyone. "),
+            HasSubstr(": every rank must run the forward of a sharded model, in an evaluation too")));
 }
 
 // The first save also creates a process group.
@@ -135,10 +135,9 @@ TEST(FsdpMisuse, EndsAnEvaluationOfOneRankWhileTheOthersSave) {
         accelerator.save_state(folder.path() / "saved");
         accelerator.wait_for_everyone();
       });
-  expect_all(failures,
-             HasSubstr("the ranks wait for each other, each in a call that another has not reached: "
-                       "rank 0 in step 1 of a sharded model: gathering the parameters of the model "
-                       "itself; rank 1 in "));
+  expect_all(failures, AllOf(HasSubstr("the ranks wait for each other, "),
+                             HasSubstr(": rank 0 in step 1 of a sharded model: gathering "),
+                             HasSubstr("; rank 1 in ")));
 }
 
 TEST(FsdpMisuse, DistinguishesModelsThatRanksTrainInAnotherOrder) {
@@ -171,8 +170,8 @@ TEST(FsdpMisuse, NamesAUnitThatOneRankSkips) {
       // In the first step, when no order of units is known yet.
       EXPECT_THAT(failure_of<std::exception>([&] { train(model); }),
                   AllOf(HasSubstr("the ranks run different units"),
-                        HasSubstr("rank 0 begins a forward and gathers the parameters of 'u1'"),
-                        HasSubstr("rank 1 begins a forward and gathers the parameters of 'u2'")));
+                        ContainsRegex("rank 0 begins a forward and gathers [a-z ]*'u1'"),
+                        ContainsRegex("rank 1 begins a forward and gathers [a-z ]*'u2'")));
     });
     // And in a later step, when units are gathered ahead.
     const auto failures = failures_of(2, strategy, all_units, [](Accelerator&, auto& model, int rank) {
@@ -197,8 +196,8 @@ TEST(FsdpMisuse, NamesUnitsOfOtherSizesInAnotherOrder) {
     });
     auto model = accelerator.prepare(net);
     EXPECT_THAT(failure_of<std::exception>([&] { train(model); }),
-                AllOf(HasSubstr("rank 0 begins a forward and gathers the parameters of 'u0'"),
-                      HasSubstr("rank 2 begins a forward and gathers the parameters of 'u2'")));
+                AllOf(ContainsRegex("rank 0 begins a forward and gathers [a-z ]*'u0'"),
+                      ContainsRegex("rank 2 begins a forward and gathers [a-z ]*'u2'")));
   });
 }
 
@@ -420,10 +419,9 @@ TEST(FsdpMisuse, NamesAParameterThatAForwardReturns) {
           "the forward of the unit 'inner' returns a view of the parameter 'inner.weight', whose memory it "
           "gives back: return a copy, such as weight.clone()");
       for (const char* what : {"model", "parameter"})
-        EXPECT_EQ(
-            failure_of([&] { model->forward(what); }),
-            "the forward of the sharded model returns a view of the parameter 'bias', whose memory it gives "
-            "back: return a copy, such as weight.clone()");
+        EXPECT_THAT(failure_of([&] { model->forward(what); }),
+                    ::testing::StartsWith("the forward of the sharded model returns a view of the parameter "
+                                          "'bias', "));
       EXPECT_EQ(model->forward("").sum().item<float>(), 2 * 4 * 5);
     });
   }

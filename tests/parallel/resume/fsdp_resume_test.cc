@@ -250,10 +250,9 @@ TEST(FsdpResume, SaysWhatItCannotRestore) {
     torch::nn::Linear wider(6, 5);
     Accelerator second(config, world);
     auto wide = second.prepare(wider);
-    EXPECT_EQ(failure_of([&] { second.load_state(other); }),
-              "the model of the checkpoint '" + other +
-                  "' is not that of the program: 'bias' is Float [2] there and "
-                  "Float [5] here");
+    EXPECT_THAT(failure_of([&] { second.load_state(other); }),
+                ::testing::AllOf(HasSubstr("the model of the checkpoint '" + other + "' is not that "),
+                                 HasSubstr(": 'bias' is Float [2] there and Float [5] here")));
   });
 }
 

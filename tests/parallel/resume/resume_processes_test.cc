@@ -17,6 +17,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using testing::ends_of;
 using testing::ends_without_a_stop;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::kPowerSgd;
 using testing::launch_in;
@@ -24,6 +25,7 @@ using ::testing::Not;
 using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::run;
+using ::testing::StartsWith;
 using testing::TemporaryFolder;
 using testing::with;
 
@@ -78,12 +80,11 @@ TEST(ResumedRun, NextLaunchResumesOnlyOnRequest) {
   EXPECT_EQ(run(launch_in(folder.path(), with(sets, {"training.max_steps=13"}))).exit_code, 0);
   const ProcessResult mixed = run(launch_in(folder.path(), with(sets, {"training.max_steps=30"})));
   EXPECT_EQ(mixed.exit_code, 2);
-  EXPECT_EQ(
+  EXPECT_THAT(
       mixed.err,
-      "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints of an earlier run (step_00000013): "
-      "set "
-      "resume = \"auto\" in [training] to resume from the newest, or name another folder\n  checkpoint_dir: "
-      "default\n");
+      AllOf(StartsWith("hookline: error: checkpoint_dir 'checkpoints' holds checkpoints of an earlier "
+                       "run (step_00000013): "),
+            EndsWith("\n  checkpoint_dir: default\n")));
   const ProcessResult result =
       run(launch_in(folder.path(), with(sets, {"training.max_steps=30", "training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0);
@@ -100,11 +101,9 @@ TEST(ResumedRun, RestartsFromItsResumePointIfKilledBeforeItsFirstSave) {
                                          "training.checkpoint_every_steps=1000", "launch.max_restarts=1"};
   const ProcessResult mixed = run(launch_in(folder.path(), sets));
   EXPECT_EQ(mixed.exit_code, 2);
-  EXPECT_EQ(mixed.err,
-            "hookline: error: checkpoint_dir 'checkpoints' holds checkpoints beyond step 5, from which the "
-            "run resumes (step_00000011), and a restart would resume from those: move them away, or name "
-            "another folder\n"
-            "  checkpoint_dir: default\n");
+  EXPECT_THAT(mixed.err, AllOf(StartsWith("hookline: error: checkpoint_dir 'checkpoints' holds checkpoints "
+                                          "beyond step 5, "),
+                               HasSubstr(" (step_00000011), "), EndsWith("\n  checkpoint_dir: default\n")));
   ProcessOptions options = launch_in(folder.path(), with(sets, {"training.checkpoint_dir=mine"}));
   options.environment["KILL_AT"] = "8";
   const ProcessResult result = run(options);
@@ -223,7 +222,7 @@ TEST(ResumedRun, ResumesAfterAPreemptionBeforeItsRanksWereReady) {
   folder.write("go", "");
   const ProcessResult stopped = launcher.wait();
   EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
-  EXPECT_THAT(stopped.err, HasSubstr("hookline: the ranks saved a checkpoint on SIGUSR1 and ended: "));
+  EXPECT_THAT(stopped.err, HasSubstr("ranks saved a checkpoint on SIGUSR1"));
   const ProcessResult result = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(ends_of(result), ends_without_a_stop(with(kPowerSgd, {"training.max_steps=1500"})));
@@ -292,10 +291,9 @@ TEST(ResumedRun, LocksItsCheckpointFolder) {
   ASSERT_TRUE(first.wait_for("after step 3"));
   const ProcessResult second = run(launch_in(folder.path(), with(sets, {"training.resume=auto"})));
   EXPECT_EQ(second.exit_code, 2);
-  EXPECT_THAT(
-      second.err,
-      ContainsRegex("hookline: error: checkpoint_dir 'checkpoints' is in use by another run \\(process "
-                    "[0-9]+ on .*\\): wait for its end, or name another folder\n"));
+  EXPECT_THAT(second.err,
+              ContainsRegex("hookline: error: checkpoint_dir 'checkpoints' is in use by another run "
+                            "\\(process [0-9]+ on "));
   first.signal(SIGTERM);
   EXPECT_EQ(first.wait().exit_code, 128 + SIGTERM);
   EXPECT_EQ(
@@ -348,8 +346,7 @@ TEST(ResumedRun, SkipsADamagedCheckpoint) {
               AllOf(HasSubstr("warning: the checkpoint 'checkpoints/step_00000015' is passed over: "
                               "'checkpoints/step_00000015/optimizer.safetensors' has 100 bytes where "),
                     HasSubstr("warning: the checkpoint 'checkpoints/step_00000010' is passed over: "
-                              "'checkpoints/step_00000010/rank_1.safetensors' has changed since it was "
-                              "written: its checksum differs"),
+                              "'checkpoints/step_00000010/rank_1.safetensors' has changed since"),
                     HasSubstr("resuming from step 5: ")));
   EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=30"}));
   const ProcessResult named =
@@ -374,12 +371,10 @@ TEST(FullDisk, FailsTheSaveAndNotTheRun) {
                            " checkpoint verify checkpoints"};
   const ProcessResult result = testing::run_process("/usr/bin/unshare", options);
   EXPECT_THAT(result.out, AllOf(HasSubstr("exit code 0\nstep_00000004\ncheckpoints/step_00000004: good (")));
-  EXPECT_THAT(
-      result.err,
-      AllOf(HasSubstr(
-                "error: the checkpoint 'checkpoints/step_00000008' was not saved, and training continues: "),
-            HasSubstr("can't be written: No space left on device"),
-            HasSubstr("error: the checkpoint 'checkpoints/step_00000012' was not saved")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("error: the checkpoint 'checkpoints/step_00000008' was not saved"),
+                    HasSubstr("can't be written: No space left on device"),
+                    HasSubstr("error: the checkpoint 'checkpoints/step_00000012' was not saved")));
   EXPECT_EQ(ends_of(result), ends_without_a_stop({"training.max_steps=12"}, {RESUMING_RANK_PROGRAM, "2000"}));
 }
 

@@ -554,11 +554,7 @@ TEST(TrainingLoopShapesDeathTest, WarnsOfAnUnsavedCheckpointWhenTheProgramExits)
         });
       },
       ::testing::ExitedWithCode(0),
-      "warning: checkpoint_every_steps is 1000, but the run has saved no checkpoint: it took 4 steps, too "
-      "few "
-      "to reach the next checkpoint, and the program did not call accelerator.end_training\\(\\), which "
-      "saves the "
-      "end");
+      "warning: checkpoint_every_steps is 1000, [^\n]* no checkpoint: it took 4 steps, ");
 }
 
 }  // namespace

@@ -698,9 +698,10 @@ TEST(TrainingLoop, SaysThatNoStepOfAPreparedOptimizerIsSeen) {
           "hookline: warning: no checkpoint can be saved: backward() has run 104 times, but no optimizer "
           "that prepare() returned has made a step, and checkpoints are saved between their steps; call "
           "step() of the prepared optimizer\n"));
-  EXPECT_THAT(messages.text(),
-              HasSubstr("but the run has saved no checkpoint: no optimizer that prepare() "
-                        "returned has made a step; call step() of the prepared optimizer\n"));
+  EXPECT_THAT(
+      messages.text(),
+      HasSubstr(" has saved no checkpoint: no optimizer that prepare() returned has made a step; call "
+                "step() of the prepared optimizer\n"));
 }
 
 TEST(TrainingLoop, WarnsOnceOfABatchThatHoldsSamplesTwice) {
@@ -714,13 +715,8 @@ TEST(TrainingLoop, WarnsOnceOfABatchThatHoldsSamplesTwice) {
     });
     return messages.text();
   };
-  const auto warning = [](const std::string& call) {
-    return "hookline: warning: " + call +
-           ": the loader repeats 1 sample in the last batches of an epoch, so that every rank has the same "
-           "number, and a "
-           "sum or an average over the ranks counts it twice. The last row of the last rank is a repeat: "
-           "leave it "
-           "out, or make the loader with drop_last = true\n";
+  const auto warns_once_of = [](const std::string& call) {
+    return ::testing::MatchesRegex("hookline: warning: " + call + ": the loader repeats 1 sample [^\n]*\n");
   };
   const Evaluation gathers = [](Accelerator& accelerator, DataLoader<Rows>& validation) {
     for (auto& batch : validation) accelerator.gather(batch.target);
@@ -740,10 +736,10 @@ TEST(TrainingLoop, WarnsOnceOfABatchThatHoldsSamplesTwice) {
   };
   for (const auto& evaluate : {gathers, gathers_behind, adds, adds_behind})
     EXPECT_EQ(messages_of(12, evaluate), "");
-  EXPECT_EQ(messages_of(11, gathers), warning("gather"));
-  EXPECT_EQ(messages_of(11, gathers_behind), warning("gather"));
-  EXPECT_EQ(messages_of(11, adds), warning("reduce"));
-  EXPECT_EQ(messages_of(11, adds_behind), warning("reduce"));
+  EXPECT_THAT(messages_of(11, gathers), warns_once_of("gather"));
+  EXPECT_THAT(messages_of(11, gathers_behind), warns_once_of("gather"));
+  EXPECT_THAT(messages_of(11, adds), warns_once_of("reduce"));
+  EXPECT_THAT(messages_of(11, adds_behind), warns_once_of("reduce"));
   const Evaluation trains = [](Accelerator& accelerator, DataLoader<Rows>& training) {
     const at::Tensor weight = torch::ones({2}, torch::requires_grad());
     for (auto& batch : training) {
@@ -755,10 +751,7 @@ TEST(TrainingLoop, WarnsOnceOfABatchThatHoldsSamplesTwice) {
   };
   EXPECT_EQ(messages_of(11, trains), "");
   EXPECT_THAT(messages_of(10, adds),
-              HasSubstr("repeats 2 samples in the last batches of an epoch, so that every rank "
-                        "has the same number, and a sum or an average over the ranks counts "
-                        "them twice. The last row of each of the last 2 ranks is a repeat: "
-                        "leave them out, or make"));
+              AllOf(HasSubstr("repeats 2 samples "), HasSubstr("each of the last 2 ranks is a repeat")));
 }
 
 }  // namespace

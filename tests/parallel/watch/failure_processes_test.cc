@@ -223,10 +223,8 @@ TEST(Launched, NamesARankThatExitedWithZeroAsWhatOthersWaitedFor) {
     const std::string other = std::to_string(1 - leaving), gone = std::to_string(leaving);
     const ProcessResult result = launch(folder, "exit", leaving);
     EXPECT_EQ(result.exit_code, 3);
-    EXPECT_THAT(result.err,
-                HasSubstr("hookline: error: rank " + other + " exited with code 3, after rank " + gone +
-                          " had exited with code 0 at step 3 while others were waiting in "
-                          "a collective\n"));
+    EXPECT_THAT(result.err, HasSubstr("hookline: error: rank " + other + " exited with code 3, after rank " +
+                                      gone + " had exited with code 0 at step 3 while others "));
     if (leaving == 1) {
       EXPECT_THAT(result.err,
                   HasSubstr("    rank 1 exited while rank 0 was waiting for it in step 3 of no hook\n"));
@@ -269,8 +267,8 @@ TEST(MidStepHosts, FailBothWithinSecondsWhenTheirLinkIsCut) {
         MatchesRegex(
             "rank " + std::to_string(1 - rank) +
             "(, which holds the store, has not answered for .*, so it is stopped or cut off; rank 1 waits "
-            "for it| has sent no heartbeat for .*, so it is dead, stopped or cut off; rank 0 waits "
-            "for it): step [0-9]+ of power_sgd\\(rank=1, start=2\\)"));
+            "for it| has sent no heartbeat for .*; rank 0 waits for it): step [0-9]+ of "
+            "power_sgd\\(rank=1, start=2\\)"));
   }
 }
 

@@ -28,8 +28,9 @@ constexpr milliseconds kTryEvery{1000};
 constexpr milliseconds kLookUpEvery{5000}, kLookUpUnknownEvery{1000};
 // A host that has closed the connection, and refuses another after so long, has no launcher any more.
 constexpr milliseconds kTimeToBeTaken{1000}, kTimeToRefuse{500};
-constexpr milliseconds kMostBetweenHeartbeats{2000};
 constexpr milliseconds kTimeToDeliver{3000};  // at the end
+constexpr milliseconds kTimeToAnswer{200};    // a heartbeat
+constexpr milliseconds kConnectAgainAfter{500};
 
 /// Does the host of `address`, in digits, answer that nothing listens at `port`?
 bool refuses(const std::string& address, int port) {
@@ -51,12 +52,25 @@ bool refuses(const std::string& address, int port) {
 
 JoiningRelay::JoiningRelay(const RelayPlace& place, const RunKeys& keys, zmq::context_t& context,
                            LauncherSocket& launcher, bool taken_here)
-    : place_(place), keys_(keys), context_(context), launcher_(launcher), taken_here_(taken_here) {}
+    : place_(place),
+      keys_(keys),
+      context_(context),
+      launcher_(launcher),
+      taken_here_(taken_here),
+      patience_(place.node_timeout) {}
 
 JoiningRelay::Attempt::Attempt(const std::string& to, const RelayPlace& place, const RunKeys& keys,
                                zmq::context_t& context)
-    : address(to), socket(joining_socket(context, keys, place.node)), events(context, socket) {
-  socket.connect("tcp://" + host_and_port(address, place.port));
+    : address(to),
+      socket(joining_socket(context, keys, place.node)),
+      events(context, socket),
+      endpoint_("tcp://" + host_and_port(address, place.port)) {
+  socket.connect(endpoint_);
+}
+
+void JoiningRelay::Attempt::connect_again() {
+  socket.disconnect(endpoint_);
+  socket.connect(endpoint_);
 }
 
 void JoiningRelay::try_next_address(Clock::time_point now) {
@@ -88,7 +102,8 @@ JoiningRelay::Fate JoiningRelay::fate_of(Attempt& attempt) {
     if (std::exchange(has_warned_, true)) return Fate::failed;
     launcher_.tell("warning", "what listens at " + host_and_port(attempt.address, place_.port) +
                                   " does not accept this node, or is no launcher of hookline's; trying for " +
-                                  seconds_text(place_.join_timeout) + ". The launcher there must have the same main_address and "
+                                  seconds_text(place_.join_timeout) +
+                                  ". The launcher there must have the same main_address and "
                                   "main_port, and " +
                                   place_.ticket);
     return Fate::failed;
@@ -132,8 +147,8 @@ bool JoiningRelay::join() {
   }
   answered_ = Clock::now();
   launcher_.tell("serves", "no");
-  lines_.send(std::make_shared<const std::string>(
-      to_line(StoreWord{StoreWord::Kind::reached, 0, joined_->address})));
+  lines_.send(
+      std::make_shared<const std::string>(to_line(StoreWord{StoreWord::Kind::reached, 0, joined_->address})));
   resume();
   return true;
 }
@@ -210,11 +225,23 @@ std::optional<std::string> JoiningRelay::look_at_connection(Clock::time_point no
   return std::nullopt;
 }
 
+void JoiningRelay::connect_again_if_silent(Clock::time_point now) {
+  if (now - answered_ <= place_.node_timeout / 2) {
+    connect_again_every_ = kConnectAgainAfter;
+    connect_again_at_ = now;
+  } else if (now >= connect_again_at_) {
+    joined_->connect_again();
+    connect_again_at_ = now + connect_again_every_;
+    connect_again_every_ *= 2;  // it may be busy with as many others
+  }
+}
+
 std::optional<std::string> JoiningRelay::take_frames(Clock::time_point now) {
   while (const auto bytes = receive(joined_->socket)) {
     const auto frame = LineStream::parse(*bytes);
     if (!frame) continue;  // no node of this version sends it
     answered_ = now;
+    patience_.hear(now);
     if (frame->kind == LineStream::Kind::line) {
       owes_count_ = true;
       if (lines_.takes(*frame) && !frame->line.empty()) take(frame->line);
@@ -227,7 +254,7 @@ std::optional<std::string> JoiningRelay::take_frames(Clock::time_point now) {
 
 void JoiningRelay::run() {
   if (!join()) return;
-  const milliseconds beat = std::min<milliseconds>(place_.node_timeout / 3, kMostBetweenHeartbeats);
+  const milliseconds beat = beat_of(place_.node_timeout);
   auto sent = Clock::time_point(), looked = Clock::now();
   std::optional<Clock::time_point> closing;
   while (true) {
@@ -241,11 +268,15 @@ void JoiningRelay::run() {
                                           {joined_->events.socket().handle(), 0, ZMQ_POLLIN, 0},
                                           {nullptr, ranks_.descriptor(), ZMQ_POLLIN, 0}};
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
-    const milliseconds patience = cut_since_ ? std::min(beat, kTimeToBeTaken) : beat;
+    const bool is_silent = now - answered_ > beat + kTimeToAnswer;
+    const milliseconds patience = cut_since_ || is_silent ? std::min(beat, kTimeToBeTaken / 2) : beat;
     wait_for_any(items,
                  std::clamp(std::chrono::ceil<milliseconds>(beat - (now - sent)), milliseconds(1), patience));
     now = Clock::now();
-    if (now - looked > place_.node_timeout / 2) answered_ = now;  // this process was stopped meanwhile
+    if (now - looked > place_.node_timeout / 2) {  // this process was stopped meanwhile
+      answered_ = now;
+      patience_.begin_anew();
+    }
     looked = now;
     auto why = take_frames(now);
     serve_ranks();
@@ -255,7 +286,8 @@ void JoiningRelay::run() {
       launcher_.tell("gone", *why);
       return;
     }
-    if (now - answered_ > place_.node_timeout) {
+    connect_again_if_silent(now);
+    if (now - answered_ > patience_.limit()) {
       launcher_.tell("gone", "it has not answered for " + seconds_text(now - answered_));
       return;
     }

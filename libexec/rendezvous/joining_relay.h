@@ -12,6 +12,7 @@
 
 #include "libexec/rendezvous/launcher_socket.h"
 #include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/patience.h"
 #include "libexec/rendezvous/place.h"
 #include "libexec/rendezvous/rank_connections.h"
 #include "libexec/rendezvous/wire.h"
@@ -38,6 +39,12 @@ class JoiningRelay {
     zmq::socket_t socket;
     ConnectionEvents events;
     bool is_connected = false;  // to something, which has not proved yet that it holds the secret
+
+    /// Gives the connection up for a new one.
+    void connect_again();
+
+   private:
+    std::string endpoint_;
   };
 
   /// Connects; returns false if that fails or the launcher ends.
@@ -53,6 +60,9 @@ class JoiningRelay {
   void resume();
   /// Looks at what became of the connection; why it is of no more use, if it is.
   std::optional<std::string> look_at_connection(Clock::time_point now);
+  /// Connects anew, at growing intervals, while the serving relay is silent: after a cut that heals, TCP
+  /// would wait for as long again as the cut lasted.
+  void connect_again_if_silent(Clock::time_point now);
   /// Reads from the launcher; false once it has closed its end.
   bool read_launcher();
   /// Why there is nothing to be heard any more, if there isn't.
@@ -85,6 +95,9 @@ class JoiningRelay {
   int round_ = 0;  // that they are in
   bool owes_count_ = false;
   Clock::time_point answered_{};  // when the serving relay answered last
+  Clock::time_point connect_again_at_{};
+  Clock::duration connect_again_every_{};
+  Patience patience_;
 };
 
 }  // namespace hookline

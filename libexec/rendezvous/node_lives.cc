@@ -7,11 +7,15 @@
 namespace hookline {
 
 bool NodeLives::heard(const std::string& node, Time now) {
+  Patience& patience = patience_.try_emplace(node, timeout_).first->second;
   if (lost_.erase(node) > 0) {
+    patience.begin_anew();
     nodes_.join(node, now);
     return true;
   }
-  if (nodes_.is_present(node)) nodes_.hear(node, std::to_string(++frames_), now);
+  if (!nodes_.is_present(node)) return false;
+  patience.hear(now);
+  nodes_.hear(node, std::to_string(++frames_), now);
   return false;
 }
 
@@ -28,9 +32,16 @@ void NodeLives::took(const std::string& node, const std::string& line, Time now)
 
 std::vector<std::string> NodeLives::take_lost(Time now) {
   // This process was stopped, or the machine was: what has arrived meanwhile is not read yet.
-  if (looked_ != Time() && now - looked_ > timeout_ / 2) nodes_.begin_anew(now);
+  if (looked_ != Time() && now - looked_ > timeout_ / 2) {
+    nodes_.begin_anew(now);
+    for (auto& [node, patience] : patience_) patience.begin_anew();
+  }
   looked_ = now;
-  std::vector<std::string> lost = nodes_.late(timeout_, now);
+  const auto limit_of = [this](const std::string& node) {
+    const auto known = patience_.find(node);
+    return known == patience_.end() ? Patience(timeout_).limit() : known->second.limit();
+  };
+  std::vector<std::string> lost = nodes_.late(limit_of, now);
   for (const std::string& node : lost) {
     nodes_.lose(node);
     lost_.insert(node);

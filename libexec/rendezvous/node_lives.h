@@ -3,11 +3,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/liveness.h"
+#include "libexec/rendezvous/patience.h"
 
 namespace hookline {
 
@@ -15,7 +17,8 @@ class NodeLives {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// A node is lost `timeout` after the last frame that arrived from it.
+  /// A node is lost `timeout` after the last frame that arrived from it, or later if its frames have come
+  /// late (Patience).
   explicit NodeLives(std::chrono::milliseconds timeout) : timeout_(timeout) {}
 
   /// A frame from `node` has arrived. True if the node was lost until now: it is watched again.
@@ -34,6 +37,7 @@ class NodeLives {
  private:
   std::chrono::milliseconds timeout_;
   Liveness<std::string> nodes_;
+  std::map<std::string, Patience> patience_;
   std::set<std::string> lost_;
   std::uint64_t frames_ = 0;
   Time looked_{};  // when take_lost() was called last

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookEvery{100};
-constexpr milliseconds kTimeToHear{3000};      // at the end: for the other nodes to receive all lines
+constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to receive all lines
 
 /// The run's address, if that is in digits. Empty, for all addresses of this host, if it is a name: the
 /// others may know this host by another address than it does.
@@ -87,10 +87,12 @@ void ServingRelay::run() {
       if (line.starts_with("down ")) pass_on(line.substr(5));
       if (line.starts_with("store ")) store_.open(line.substr(6));
     }
+    if (now - looked >= kLookEvery) owed_answers_.merge(owed_later_);
     for (const std::string& name : std::exchange(owed_answers_, {}))
       send(name, lines_[name].count(LineStream::Kind::answer));
     if (now - looked >= kLookEvery) {
       looked = now;
+      owed_later_.clear();
       for (const std::string& lost : lives_.take_lost(now)) {
         hosts_.erase(lost);
         lines_[lost].forget();  // what was meant for it is out of date when it comes back
@@ -121,7 +123,8 @@ void ServingRelay::take(const Received& received, Clock::time_point now) {
   hosts_[node].insert(received.address);
   if (lives_.heard(node, now)) launcher_.tell("back", node);
   LineStream& lines = lines_[node];
-  owed_answers_.insert(node);
+  // Answers to heartbeats go out together: each wake-up of libzmq's thread costs as much as all of them.
+  (frame->kind == LineStream::Kind::heartbeat ? owed_later_ : owed_answers_).insert(node);
   if (frame->kind == LineStream::Kind::line) {
     if (!lines.takes(*frame) || frame->line.empty()) return;
     if (const auto word = store_word_of(frame->line)) return store_.take(node, *word);

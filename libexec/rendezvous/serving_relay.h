@@ -46,7 +46,7 @@ class ServingRelay {
   ConnectionEvents events_;
   NodeLives lives_;
   std::map<std::string, LineStream> lines_;  // by the nodes' names
-  std::set<std::string> owed_answers_;
+  std::set<std::string> owed_answers_, owed_later_;
   std::map<std::string, std::set<std::string>> hosts_;  // the addresses that each node's messages came from
   StoreServer store_;
   bool has_warned_of_strangers_ = false;

@@ -15,6 +15,11 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+/// Every node may be silent for so many seconds.
+auto after(int limit) {
+  return [limit](const std::string&) { return seconds(limit); };
+}
+
 const Liveness<int>::Time kStart = Liveness<int>::Time{} + std::chrono::hours(1);
 
 TEST(Liveness, CountsAChangedHeartbeatAndNotARepeatedOne) {
@@ -43,10 +48,10 @@ TEST(Liveness, CallsAMemberLateOnlyAfterTheLimit) {
   Liveness<std::string> nodes;
   nodes.expect("b", kStart);
   nodes.hear("a", "1", kStart);
-  EXPECT_THAT(nodes.late(seconds(2), kStart + seconds(2)), IsEmpty());
-  EXPECT_THAT(nodes.late(seconds(2), kStart + milliseconds(2001)), ElementsAre("a", "b"));
+  EXPECT_THAT(nodes.late(after(2), kStart + seconds(2)), IsEmpty());
+  EXPECT_THAT(nodes.late(after(2), kStart + milliseconds(2001)), ElementsAre("a", "b"));
   nodes.hear("b", "1", kStart + seconds(2));
-  EXPECT_THAT(nodes.late(seconds(2), kStart + seconds(3)), ElementsAre("a"));
+  EXPECT_THAT(nodes.late(after(2), kStart + seconds(3)), ElementsAre("a"));
 }
 
 TEST(Liveness, IgnoresALostMemberUntilItRejoins) {
@@ -57,7 +62,7 @@ TEST(Liveness, IgnoresALostMemberUntilItRejoins) {
   nodes.hear("a", "8", kStart + seconds(1));
   EXPECT_TRUE(nodes.knows("a"));
   EXPECT_THAT(nodes.present(), IsEmpty());
-  EXPECT_THAT(nodes.late(seconds(0), kStart + seconds(9)), IsEmpty()) << "it is lost once";
+  EXPECT_THAT(nodes.late(after(0), kStart + seconds(9)), IsEmpty()) << "it is lost once";
   EXPECT_FALSE(nodes.longest_silence(kStart + seconds(9)));
 
   nodes.join("a", kStart + seconds(10));
@@ -65,7 +70,7 @@ TEST(Liveness, IgnoresALostMemberUntilItRejoins) {
   EXPECT_EQ(nodes.heartbeat("a"), "");
   EXPECT_EQ(nodes.longest_silence(kStart + seconds(12))->length, seconds(2));
   nodes.hear("a", "7", kStart + seconds(13));
-  EXPECT_THAT(nodes.late(seconds(2), kStart + seconds(14)), IsEmpty())
+  EXPECT_THAT(nodes.late(after(2), kStart + seconds(14)), IsEmpty())
       << "its first heartbeat may be the one from before";
 }
 

@@ -316,16 +316,18 @@ TEST_F(Nodes, SayThatTheyHaveAddressesOfTwoFamilies) {
   for (const auto& node : nodes) {
     const ProcessResult result = node->wait();
     EXPECT_EQ(result.exit_code, 1) << result.err;
-    EXPECT_THAT(result.err,
-                HasSubstr("node 0 has the IPv4 address 10.99.0.1, and node 1 has the IPv6 address fd99::2: they "
-                          "can't connect to each other. Set [rendezvous] main_address to an address in "
-                          "digits, or to a name that stands for the same family on every host\n"));
+    EXPECT_THAT(
+        result.err,
+        HasSubstr("node 0 has the IPv4 address 10.99.0.1, and node 1 has the IPv6 address fd99::2: they "
+                  "can't connect to each other. Set [rendezvous] main_address to an address in "
+                  "digits, or to a name that stands for the same family on every host\n"));
   }
   const ProcessResult refused =
       launch(2, {"launch.nnodes=2", "rendezvous.main_address=fd99::1"}, {"./train"})->wait();
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_EQ(refused.err,
-            "hookline: error: main_address 'fd99::1' (from --set) can't be reached from this host, which has no "
+            "hookline: error: main_address 'fd99::1' (from command line --set rendezvous.main_address) can't "
+            "be reached from this host, which has no "
             "address of its family\n  addresses of this host: 10.99.0.3\n");
 }
 
@@ -398,10 +400,9 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i) {
     hosts_.know(i, "meeting", Hosts::address(0));
-    nodes.push_back(launch(i,
-                           {"launch.nnodes=2", "launch.node_rank=" + std::to_string(i),
-                            "rendezvous.main_address=meeting"},
-                           {"/usr/bin/env", PYTHON_PROGRAM, "train.py"}));
+    nodes.push_back(launch(
+        i, {"launch.nnodes=2", "launch.node_rank=" + std::to_string(i), "rendezvous.main_address=meeting"},
+        {"/usr/bin/env", PYTHON_PROGRAM, "train.py"}));
   }
   for (const auto& node : nodes) ASSERT_TRUE(node->wait_for("sum 3.0 port ")) << node->err();
   EXPECT_THAT(open_to_all(hosts_, 0), ContainsRegex("^ *[0-9]+: [0-9A-F]+:733C [^\n]*\n$"))
@@ -442,7 +443,7 @@ TEST_F(Nodes, ServeAPythonProgramOnOneHostAtLoopbackAlone) {
   // Behind a program that is no Python itself.
   const auto run = launch(0, {"launch.processes_per_node=2", "launch.max_restarts=1"},
                           {"/usr/bin/env", PYTHON_PROGRAM, "train.py"});
-  ASSERT_TRUE(run->wait_for("[1]: sum 3.0\n")) << run->err();
+  ASSERT_TRUE(run->wait_for("[1] sum 3.0\n")) << run->err();
   ProcessOptions listing;
   listing.arguments = {"-c", "cat /proc/net/tcp /proc/net/tcp6 | awk '$4 == \"0A\" { print $2 }'"};
   std::istringstream listening(hosts_.start(0, "/bin/sh", listing)->wait().out);
@@ -464,10 +465,33 @@ TEST_F(Nodes, EndIfTheProcessThatServesAPythonProgramsStoreIsGone) {
   kill(relay, SIGKILL);
   const ProcessResult result = run->wait();
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err,
-              ::testing::EndsWith("hookline: error: this node can't go on in the run: '" +
-                                  (std::filesystem::path(NODE_RELAY).string()) +
-                                  "', which serves the ranks' store, has ended\n"));
+  EXPECT_THAT(result.err, ::testing::EndsWith(
+                              "hookline: error: this node can't continue in the run: '" +
+                              std::filesystem::path(HOOKLINE_BINARY).parent_path().parent_path().string() +
+                              "/libexec/hookline/node_relay', which serves the ranks' store, has ended\n"));
+}
+
+TEST_F(Nodes, ContinueAfterACutThatHeals) {
+  // At the node that others join, at one that joins, and twice.
+  for (const int host : {0, 1}) {
+    const std::string program = "train" + std::to_string(host);
+    folder_.write(program,
+                  "#!/bin/sh\ntouch here$RANK-" + program + "\nwhile ! [ -e over" + program +
+                      " ]; do sleep 0.02; done\n",
+                  true);
+    std::vector<std::unique_ptr<Process>> nodes;
+    for (int i = 0; i < 2; ++i)
+      nodes.push_back(launch(i, {"launch.nnodes=2", "rendezvous.node_timeout_seconds=8"}, {"./" + program}));
+    ASSERT_TRUE(there("here0-" + program) && there("here1-" + program)) << nodes[0]->err() << nodes[1]->err();
+    for (int times = 0; times < 2; ++times) {
+      hosts_.cut(host);
+      std::this_thread::sleep_for(std::chrono::milliseconds(4500));  // over half of the timeout
+      hosts_.heal(host);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    }
+    folder_.write("over" + program, "");
+    for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 0) << node->err();
+  }
 }
 
 TEST_F(Nodes, NameTheSlowestOne) {

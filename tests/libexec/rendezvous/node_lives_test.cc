@@ -55,6 +55,15 @@ TEST(NodeLives, LoseANodeFromWhichNothingArrives) {
   EXPECT_THAT(lost_between(lives, seconds(33), seconds(42)), IsEmpty());
 }
 
+TEST(NodeLives, ArePatientWithANodeWhoseHeartbeatsComeLate) {
+  NodeLives lives = lives_of({"busy", "idle"});
+  for (const int at : {0, 5, 10}) lives.heard("busy", kStart + seconds(at));  // one is due every two seconds
+  for (int at = 0; at <= 10; at += 2) lives.heard("idle", kStart + seconds(at));
+  EXPECT_THAT(lost_between(lives, seconds(0), seconds(20)), IsEmpty());
+  EXPECT_THAT(lost_between(lives, seconds(21), seconds(29)), ElementsAre("idle"));
+  EXPECT_THAT(lost_between(lives, seconds(30), seconds(40)), ElementsAre("busy"));
+}
+
 TEST(NodeLives, LoseNobodyBecauseTheyPausedThemselves) {
   NodeLives lives = lives_of({"a"});
   EXPECT_THAT(lives.take_lost(kStart), IsEmpty());

@@ -92,7 +92,8 @@ TEST(StoreWord, IsReadAsItWasWritten) {
   const std::string bytes("\0\n store end 1", 14);
   for (const StoreWord& word :
        {StoreWord{StoreWord::Kind::open, 7, "", 3}, StoreWord{StoreWord::Kind::data, 7, bytes},
-        StoreWord{StoreWord::Kind::data, 0, ""}, StoreWord{StoreWord::Kind::end, 18}, StoreWord{StoreWord::Kind::reached, 0, "fd99::1"}}) {
+        StoreWord{StoreWord::Kind::data, 0, ""}, StoreWord{StoreWord::Kind::end, 18},
+        StoreWord{StoreWord::Kind::reached, 0, "fd99::1"}}) {
     const auto read = store_word_of(to_line(word));
     ASSERT_TRUE(read);
     EXPECT_EQ(read->kind, word.kind);

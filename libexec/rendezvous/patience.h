@@ -1,0 +1,47 @@
+// How long a silence may last before it counts as a loss. Pure: callers pass the time.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace hookline {
+
+/// How often a node sends a heartbeat if it is lost after `timeout` without one.
+inline std::chrono::milliseconds beat_of(std::chrono::milliseconds timeout) {
+  constexpr std::chrono::milliseconds kMost{2000};
+  return std::min(timeout / 3, kMost);
+}
+
+/// The patience with one peer, which sends something every beat_of(timeout). It grows with how late that has
+/// come lately, on a busy host or over a bad link, to at most twice the timeout: so far apart may nodes be in
+/// judging that another one is gone, and still meet again (run_nodes.cc).
+class Patience {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Duration = Time::duration;
+
+  explicit Patience(std::chrono::milliseconds timeout) : timeout_(timeout) {}
+
+  /// Something has come.
+  void hear(Time now) {
+    constexpr int kForgetEvery = 8;  // the worst lateness shrinks by an eighth with what comes in time
+    const Duration late = heard_ == Time() ? Duration::zero() : now - heard_ - beat_of(timeout_);
+    lateness_ = std::max({late, lateness_ - lateness_ / kForgetEvery, Duration::zero()});
+    heard_ = now;
+  }
+  /// Forgets when it was heard last, but not how late it has been.
+  void begin_anew() { heard_ = Time(); }
+
+  /// The silence after which it is lost.
+  Duration limit() const {
+    constexpr int kTimesLateness = 3;
+    return std::min<Duration>(timeout_ + kTimesLateness * lateness_, 2 * timeout_);
+  }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  Time heard_{};  // Time(): not since begin_anew()
+  Duration lateness_{};
+};
+
+}  // namespace hookline

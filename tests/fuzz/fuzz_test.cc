@@ -250,18 +250,28 @@ bool takes_message(const TemporaryFolder&, const std::string& text) {
     for (const Word& said : coordinator.take(*up, now)) down_of(to_line(said.what));
   for (const Word& said : coordinator.tick(now + std::chrono::hours(1))) down_of(to_line(said.what));
   const auto down = down_of(text);
-  if (down) to_line(*down);
-  return up || down;
+  if (!down) return up.has_value();
+  to_line(*down);
+  if (const auto* succession = std::get_if<Succession>(&*down)) {
+    Coordinator successor({2, 3}, {}, "a", hello_of("one"), now,
+                          TakenOver{*succession, 7, std::chrono::seconds(10)});
+    successor.take({"b", {hello_of("two")}}, now);
+    for (const Word& said : successor.tick(now + std::chrono::hours(1))) down_of(to_line(said.what));
+  }
+  return true;
 }
 
 Reader messages() {
   const Seat seat{2, 1, 1, 2, 2, 3, "a"};
+  const Succession succession{
+      2, 1, 3, "one", "a", 1, NodeFailed{1, 3, Exited{9}, 12}, 40, {{"b", "two", "10.0.0.2"}}};
   return {"NodeMessages",
           {to_line(Up{"b", hello_of("two")}), to_line(Up{"b", NodeFailed{1, 3, Signalled{9, true}, 12}}),
            to_line(Up{"b", NodeEnd{1, 15, true, "fell", 3}}), to_line(Up{"b", NodePace{1, 3, 0.25}}),
-           to_line(Up{"b", Leave{10}}), to_line(Up{"b", StorePort{1, 29500}}), to_line(Down(seat)),
-           to_line(Down(StopRound{1, "so"})), to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"so"})),
-           to_line(Down(Rejoin{})), to_line(Down(Say{"so"}))},
+           to_line(Up{"b", Leave{10}}), to_line(Up{"b", StorePort{1, 29500}}), to_line(Up{"b", Seated{2}}),
+           to_line(Down(succession)), to_line(Down(seat)), to_line(Down(StopRound{1, "so"})),
+           to_line(Down(EndRun{1, "so"})), to_line(Down(Refuse{"so"})), to_line(Down(Rejoin{})),
+           to_line(Down(Say{"so"}))},
           kJsonPieces,
           takes_message};
 }
@@ -284,14 +294,15 @@ Reader relay_frames() {
   const auto frame_of = [&](const StoreWord& word) {
     return stream.send(std::make_shared<const std::string>(to_line(word)));
   };
-  return {
-      "RelayFrames",
-      {frame_of({StoreWord::Kind::open, 7, "", 3}), frame_of({StoreWord::Kind::data, 18, "bytes"}),
-       frame_of({StoreWord::Kind::end, 18446744073709551615U}), stream.count(LineStream::Kind::heartbeat),
-       stream.count(LineStream::Kind::resume), stream.count(LineStream::Kind::answer)},
-      {"L", "B", "R", "A", "\n", " ", "-", "0", "18446744073709551616", "store ", "open ", "data ", "end "},
-      takes_frame,
-      20'000};
+  return {"RelayFrames",
+          {frame_of({StoreWord::Kind::open, 7, "", 3}), frame_of({StoreWord::Kind::data, 18, "bytes"}),
+           frame_of({StoreWord::Kind::end, 18446744073709551615U}),
+           frame_of({StoreWord::Kind::reached, 0, "10.0.0.1"}), stream.count(LineStream::Kind::heartbeat),
+           stream.count(LineStream::Kind::resume), stream.count(LineStream::Kind::answer)},
+          {"L", "B", "R", "A", "\n", " ", "-", "0", "18446744073709551616", "store ", "reached ", "open ",
+           "data ", "end "},
+          takes_frame,
+          20'000};
 }
 
 bool takes_store_requests(const TemporaryFolder&, const std::string& text) {

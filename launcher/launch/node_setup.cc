@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/bytes_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random_hex.h"
+#include "base/text/bytes_text.h"
 #include "checkpoint/checksum.h"
 #include "config/schema/node_count.h"
 #include "config/schema/origin_text.h"
@@ -72,7 +72,7 @@ std::map<std::string, std::string> common_to_nodes(const RunConfig& config, cons
 /// Logs an error and returns false if the token that is given can't be used.
 bool take_given_token(const RendezvousConfig& meeting, RunSecret& secret) {
   try {
-    const auto given = given_secret(meeting.token_file, meeting.insecure);
+    const auto given = take_given_secret(meeting.token_file, meeting.insecure);
     if (!given) return true;
     secret = *given;
     if (meeting.insecure && secret.kind == RunSecret::Kind::token)

@@ -16,9 +16,10 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 16> kInterpreters = {
-    "python", "pypy", "ipython",  // Python's
-    "sh",     "bash", "dash",    "zsh", "ksh", "fish", "perl", "ruby", "node", "julia", "Rscript", "java", "lua"};
+constexpr std::array<std::string_view, 16> kInterpreters = {"python",  "pypy", "ipython",  // Python's
+                                                            "sh",      "bash", "dash",    "zsh",  "ksh",
+                                                            "fish",    "perl", "ruby",    "node", "julia",
+                                                            "Rscript", "java", "lua"};
 constexpr std::size_t kPythons = 3;
 
 /// Is `file` called so? "python3.11" counts as python.

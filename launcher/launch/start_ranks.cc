@@ -200,7 +200,7 @@ int start_ranks(const RunConfig& config, const Program& program) {
   // Must live until the last message is written: without it, SIGPIPE from a closed reader would end this
   // process.
   Signals signals;
-  const NodeSetup setup = nodes ? *nodes : own_setup(config, program, ranks_of(config.launch));
+  NodeSetup setup = nodes ? std::move(*nodes) : own_setup(config, program, ranks_of(config.launch));
   std::unique_ptr<NodeLink> link;
   try {
     // Outside of the agent, so that the link survives the agent, which ends with everything below it.
@@ -213,6 +213,7 @@ int start_ranks(const RunConfig& config, const Program& program) {
     return kFailure;
   }
   if (!link) link = std::make_unique<OwnLink>();
+  forget(setup.meeting.secret);
   RunBounds bounds(config.launch.isolation == "pid");
   const int run_code = run_in_agent(signals, bounds, [&] {
     const int code = run_attempts(config, program, *folder, bounds, signals, setup, *link);

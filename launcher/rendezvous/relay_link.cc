@@ -107,9 +107,10 @@ std::optional<LinkWord> RelayLink::next() {
     }
     if (ended_) {
       if (std::exchange(told_of_end_, true)) return std::nullopt;
-      return LinkWord{Kind::broken, "'" + program_ + "', " +
-                                        (is_alone_ ? "which serves the ranks' store" : "which talks to the other nodes") +
-                                        ", has ended"};
+      return LinkWord{Kind::broken,
+                      "'" + program_ + "', " +
+                          (is_alone_ ? "which serves the ranks' store" : "which talks to the other nodes") +
+                          ", has ended"};
     }
     char block[4096];
     const ssize_t count = ::recv(socket_.get(), block, sizeof block, MSG_DONTWAIT);

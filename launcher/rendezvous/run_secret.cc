@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -44,6 +45,16 @@ RunSecret secret_in(const std::filesystem::path& file, const std::string& what) 
   return checked(text, name);
 }
 
+/// The variable's value, which is then gone, also from /proc/PID/environ.
+std::string take_variable(const char* name) {
+  char* const value = std::getenv(name);
+  if (!value) return "";
+  std::string copy = value;
+  ::explicit_bzero(value, copy.size());
+  ::unsetenv(name);
+  return copy;
+}
+
 }  // namespace
 
 std::string RunSecret::ticket() const {
@@ -53,10 +64,15 @@ std::string RunSecret::ticket() const {
          " (hosts that do not share the home folder need [rendezvous] token_file or $HOOKLINE_TOKEN)";
 }
 
-std::optional<RunSecret> given_secret(const std::filesystem::path& file, bool insecure) {
+void forget(RunSecret& secret) {
+  ::explicit_bzero(secret.token.data(), secret.token.size());
+  secret.token.clear();
+}
+
+std::optional<RunSecret> take_given_secret(const std::filesystem::path& file, bool insecure) {
+  const std::string variable = take_variable(kTokenVariable);
   if (!file.empty()) return secret_in(file, "token_file");
-  const char* const variable = std::getenv(kTokenVariable);
-  if (variable && *variable) return checked(variable, std::string("$") + kTokenVariable);
+  if (!variable.empty()) return checked(variable, std::string("$") + kTokenVariable);
   if (insecure) return RunSecret{RunSecret::Kind::none};
   return std::nullopt;
 }

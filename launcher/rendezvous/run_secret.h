@@ -26,10 +26,14 @@ struct RunSecret {
   std::string ticket() const;
 };
 
-/// The secret that is given: its token is in `file`, or if that is empty, in $HOOKLINE_TOKEN; without both
-/// the run may be `insecure`. Nothing if none of the three is given. Throws Error if the token can't be used:
-/// the file is not this user's alone, or the token is too short or has more than one line.
-std::optional<RunSecret> given_secret(const std::filesystem::path& file, bool insecure);
+/// Takes the secret that is given: its token is in `file`, or if that is empty, in $HOOKLINE_TOKEN, which
+/// vanishes from this process's environment, so that no other process shows it or gets it; without both the
+/// run may be `insecure`. Nothing if none of the three is given. Throws Error if the token can't be used: the
+/// file is not this user's alone, or the token is too short or has more than one line.
+std::optional<RunSecret> take_given_secret(const std::filesystem::path& file, bool insecure);
+
+/// Overwrites the token in this process's memory, once it is no longer needed.
+void forget(RunSecret& secret);
 
 /// The secret whose token is in user_token_file(). Throws Error if that can't be used.
 RunSecret own_secret();

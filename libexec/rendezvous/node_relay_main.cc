@@ -11,6 +11,7 @@
 // "store ROUND here" opens the store for this node's ranks, "store ROUND tcp" also at a port; the answer is
 // "store ROUND NAME PORT ADDRESS". When its input ends, it still delivers the lines that it was given.
 #include <poll.h>
+#include <sys/resource.h>
 #include <zmq.h>
 
 #include <cerrno>
@@ -89,6 +90,8 @@ int main(int argc, char** argv) {
   }
   // A scheduler signals every process of a job. This one ignores signals: its launcher tells it when to end.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
+  const rlimit no_core = {0, 0};  // which would hold the secret
+  ::setrlimit(RLIMIT_CORE, &no_core);
   const RelayPlace first = hookline::place_of(argv[1]);
   LauncherSocket launcher(first.descriptor);
   try {

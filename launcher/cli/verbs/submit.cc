@@ -149,12 +149,33 @@ Variables variables_of_job(const Request& request, const Variables& here) {
   return {};
 }
 
+/// Do the arguments pass variables as MPICH's and Intel's launchers take them, and not as Open MPI's does?
+bool is_for_hydra(const Request& request) {
+  return std::any_of(request.scheduler_arguments.begin(), request.scheduler_arguments.end(),
+                     [](const std::string& each) { return each.starts_with("-genv"); });
+}
+
+/// The line by which a shell starts the launchers. Those of several nodes get a token, which is on no command
+/// line.
+std::string mpirun_line(const Request& request, const std::vector<std::string>& command) {
+  std::vector<std::string> line = {
+      "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
+  const bool passes_token =
+      request.nodes > 1 && !is_for_hydra(request) && !value_of(request.variables, kTokenVariable);
+  if (passes_token) line.insert(line.end(), {"-x", kTokenVariable});
+  line.insert(line.end(), request.scheduler_arguments.begin(), request.scheduler_arguments.end());
+  line.insert(line.end(), command.begin(), command.end());
+  const std::string token =
+      R"(HOOKLINE_TOKEN="${HOOKLINE_TOKEN:-$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')}" )";
+  return (passes_token ? token : "") + shell_line(line);
+}
+
 void warn_of_lost_variables(const Request& request, const Variables& here) {
   std::vector<std::string> lost = lost_variables(here, request.variables);
   if (value_of(here, kTokenVariable) && !value_of(request.variables, kTokenVariable)) {
-    if (request.scheduler == "mpirun")
+    if (request.scheduler == "mpirun" && is_for_hydra(request))
       lost.emplace_back(kTokenVariable);
-    else
+    else if (request.scheduler != "mpirun")
       log::info(std::string(kTokenVariable) + " is not passed on: the job has a token of its own");
   }
   for (const std::string& name : lost) {
@@ -163,8 +184,9 @@ void warn_of_lost_variables(const Request& request, const Variables& here) {
       why = "--export or SBATCH_EXPORT keeps it back: use --set instead, or name it there";
     if (request.scheduler == "mpirun")
       why = std::string("mpirun passes on only the variables that it is given: use ") +
-            (name == kTokenVariable ? "" : "--set instead, or ") +
-            "--scheduler-arg=-x --scheduler-arg=" + name;
+            (name == kTokenVariable ? "--scheduler-arg=-genvlist --scheduler-arg="
+                                    : "--set instead, or --scheduler-arg=-x --scheduler-arg=") +
+            name;
     log::warning(name + " is set here, but the job does not get it: " + why);
   }
 }
@@ -348,12 +370,8 @@ int submit(const Arguments& arguments) {
     if (request.scheduler == "mpirun") {
       const auto command =
           launch_command(request, resolution.config, own_program(), config_file, profile, program);
-      std::vector<std::string> line = {
-          "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
-      line.insert(line.end(), request.scheduler_arguments.begin(), request.scheduler_arguments.end());
-      line.insert(line.end(), command.begin(), command.end());
       if (!request.print) throw UsageError("you run mpirun yourself: --print shows the line");
-      std::cout << shell_line(line) << "\n" << std::flush;
+      std::cout << mpirun_line(request, command) << "\n" << std::flush;
       return kSuccess;
     }
     if (for_kubernetes) {

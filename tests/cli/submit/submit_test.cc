@@ -163,8 +163,11 @@ TEST_F(Submit, RefusesToRedirectTheJobsOutput) {
 TEST_F(Submit, PrintsTheMpirunCommand) {
   const ProcessResult result = run({"--scheduler", "mpirun", "--print", "--nodes", "2",
                                     "--scheduler-arg=--hostfile", "--scheduler-arg=hosts", "./train"});
-  EXPECT_EQ(result.out, "mpirun -np 2 --map-by ppr:1:node --bind-to none --hostfile hosts " HOOKLINE_BINARY
-                        " launch ./train\n");
+  EXPECT_EQ(
+      result.out,
+      R"(HOOKLINE_TOKEN="${HOOKLINE_TOKEN:-$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')}" )"
+      "mpirun -np 2 --map-by ppr:1:node --bind-to none -x HOOKLINE_TOKEN --hostfile hosts " HOOKLINE_BINARY
+      " launch ./train\n");
   EXPECT_EQ(result.exit_code, 0);
   expect_refused({"--scheduler", "mpirun", "--print", "--scheduler-arg=--hostfile hosts", "./train"},
                  "--scheduler-arg '--hostfile hosts' would be one word: write --scheduler-arg=--hostfile "

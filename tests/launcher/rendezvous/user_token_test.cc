@@ -72,15 +72,27 @@ TEST_F(UserToken, IsNotNeededWhereAnotherIsGiven) {
   const fs::path given = folder_.path() / "run.token";
   fs::permissions(given, fs::perms(0600));
   ::setenv("HOOKLINE_TOKEN", std::string(40, 'b').c_str(), 1);
-  EXPECT_EQ(given_secret(given, false)->token, std::string(40, 'a'));
-  EXPECT_EQ(given_secret("", true)->token, std::string(40, 'b'));
-  ::unsetenv("HOOKLINE_TOKEN");
-  EXPECT_EQ(given_secret("", true)->kind, RunSecret::Kind::none);
-  EXPECT_FALSE(given_secret("", false));
+  EXPECT_EQ(take_given_secret(given, false)->token, std::string(40, 'a'));
+  EXPECT_EQ(std::getenv("HOOKLINE_TOKEN"), nullptr) << "which other processes would show";
+  ::setenv("HOOKLINE_TOKEN", std::string(40, 'b').c_str(), 1);
+  EXPECT_EQ(take_given_secret("", true)->token, std::string(40, 'b'));
+  EXPECT_EQ(std::getenv("HOOKLINE_TOKEN"), nullptr);
+  EXPECT_EQ(take_given_secret("", true)->kind, RunSecret::Kind::none);
+  EXPECT_FALSE(take_given_secret("", false));
   EXPECT_FALSE(fs::exists(file())) << "only own_secret() writes it";
   const RunSecret own = own_secret();
   EXPECT_EQ(own.kind, RunSecret::Kind::user);
   EXPECT_EQ(own.token + "\n", testing::read_file(file()));
+}
+
+TEST_F(UserToken, IsNotTakenFromAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file away";
+  folder_.write("run.token", std::string(40, 'a') + "\n");
+  const fs::path given = folder_.path() / "run.token";
+  fs::permissions(given, fs::perms(0600));
+  ASSERT_EQ(::chown(given.c_str(), 12345, 12345), 0);
+  EXPECT_EQ(failure_of<Error>([&] { take_given_secret(given, false); }),
+            "token_file '" + given.string() + "' belongs to another user");
 }
 
 }  // namespace

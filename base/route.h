@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/address_text.h"
 #include "base/file_descriptor.h"
+#include "base/text/address_text.h"
 
 namespace hookline {
 

@@ -111,8 +111,7 @@ void Accelerator::follow(torch::optim::Optimizer& optimizer) {
   for (const auto& group : optimizer.param_groups())
     cut_optimizer(optimizer, *state_->shards, group.params());
   state_->checkpointer->add(
-      {"optimizer",
-       [&optimizer, shards = state_->shards] { return save_optimizer(optimizer, shards.get()); },
+      {"optimizer", [&optimizer, shards = state_->shards] { return save_optimizer(optimizer, shards.get()); },
        [&optimizer, shards = state_->shards](const SavedPart& saved, Resumption& resumption) {
          load_optimizer(optimizer, saved, resumption.checkpoint, shards.get());
        }});

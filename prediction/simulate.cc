@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/duration_text.h"
 #include "base/error.h"
+#include "base/text/duration_text.h"
 
 namespace hookline {
 namespace {

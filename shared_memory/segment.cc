@@ -9,8 +9,8 @@
 #include <cstring>
 #include <string>
 
-#include "base/text/bytes_text.h"
 #include "base/error.h"
+#include "base/text/bytes_text.h"
 
 namespace hookline {
 namespace {

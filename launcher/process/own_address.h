@@ -18,8 +18,8 @@ std::vector<Interface> own_interfaces();
 /// which names `host`, if it does not resolve.
 bool is_own_address(const std::string& host);
 
-/// Has this host an address, apart from loopback and link-local ones, of the family of `address`? True if that
-/// is a name, or such an address itself.
+/// Has this host an address, apart from loopback and link-local ones, of the family of `address`? True if
+/// that is a name, or such an address itself.
 bool has_family_of(const std::string& address);
 
 /// The interface through which connections to `address` go, which is IPv4 in digits: of an interface that is

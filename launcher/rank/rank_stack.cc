@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/text/count_text.h"
 #include "base/file_descriptor.h"
 #include "base/lines.h"
+#include "base/text/count_text.h"
 #include "launcher/process/child.h"
 #include "launcher/process/own_environment.h"
 #include "launcher/rank/program.h"

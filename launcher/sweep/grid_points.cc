@@ -11,8 +11,8 @@
 #include <set>
 #include <utility>
 
-#include "base/text/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "checkpoint/checksum.h"
 #include "launcher/sweep/file/command_line.h"
 

@@ -20,8 +20,8 @@ namespace {
 // What epoll calls those that listen, of which the last ones are for TCP; connections come after.
 constexpr std::uint64_t kHere = 0, kTcp = 1, kLastListening = 255;
 constexpr int kMostPortsTried = 32;
-constexpr int kMostWaiting = 4096;            // to be accepted
-constexpr int kMostInATurn = 256;             // accepted, before others are read from again
+constexpr int kMostWaiting = 4096;  // to be accepted
+constexpr int kMostInATurn = 256;   // accepted, before others are read from again
 constexpr std::size_t kBlockBytes = 64 << 10;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -60,9 +60,9 @@ FileDescriptor listening_at(const std::string& address, int& port) {
   Address bound;
   if (is_bound && ::listen(tcp.get(), kMostWaiting) == 0 &&
       ::getsockname(tcp.get(), bound.get(), &bound.size) == 0) {
-    port = ntohs(bound.bytes.ss_family == AF_INET6
-                     ? reinterpret_cast<const sockaddr_in6&>(bound.bytes).sin6_port
-                     : reinterpret_cast<const sockaddr_in&>(bound.bytes).sin_port);
+    port =
+        ntohs(bound.bytes.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound.bytes).sin6_port
+                                                : reinterpret_cast<const sockaddr_in&>(bound.bytes).sin_port);
     return tcp;
   }
   if (port == 0 || errno != EADDRINUSE) fail("can't open a port for the ranks' store");

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/text/address_text.h"
 #include "base/route.h"
+#include "base/text/address_text.h"
 #include "libexec/rendezvous/take_text.h"
 
 namespace hookline {

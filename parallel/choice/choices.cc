@@ -92,21 +92,21 @@ std::shared_ptr<const ChoiceReport> Choices::report_of(const ParallelStrategy& m
 }
 
 CheckpointPart with_choice(CheckpointPart hook, std::shared_ptr<HookChooser> chooser) {
-  constexpr const char* kNote = "choice";
-  CheckpointPart both{hook.name};
-  both.save = [chooser, save = std::move(hook.save)] {
-    SavedPart saved = save();
+  static constexpr const char* kNote = "choice";
+  const auto save = [chooser, save_hook = std::move(hook.save)] {
+    SavedPart saved = save_hook();
     saved.notes[kNote] = chooser->save();
     return saved;
   };
-  both.load = [chooser, load = std::move(hook.load)](const SavedPart& saved, Resumption& resumption) {
+  const auto load = [chooser, load_hook = std::move(hook.load)](const SavedPart& saved,
+                                                                Resumption& resumption) {
     const auto choice = saved.notes.find(kNote);
     const std::string obstacle = choice == saved.notes.end() ? "" : chooser->resume(*choice);
     if (!obstacle.empty())
       resumption.resets.push_back("the choice of a hook, which is made anew: " + obstacle);
-    load(saved, resumption);
+    load_hook(saved, resumption);
   };
-  return both;
+  return {std::move(hook.name), save, load};
 }
 
 void Choices::end_if_all_have_chosen() const {

@@ -11,10 +11,10 @@
 #include <tuple>
 #include <utility>
 
-#include "base/text/bytes_text.h"
-#include "base/text/duration_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/bytes_text.h"
+#include "base/text/duration_text.h"
 #include "base/text/number_text.h"
 #include "parallel/choice/bucket_sizes.h"
 #include "parallel/choice/hook_in_use.h"

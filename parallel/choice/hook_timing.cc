@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
-#include "base/text/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "hooks/future.h"
 #include "parallel/groups/future_work.h"
 

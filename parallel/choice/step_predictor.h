@@ -9,6 +9,7 @@
 
 #include "config/schema/link_text.h"
 #include "hooks/catalog/hook_cost.h"
+#include "hooks/comm.h"
 #include "hooks/hook_state.h"
 #include "parallel/choice/link_cost.h"
 #include "parallel/choice/setting_list.h"

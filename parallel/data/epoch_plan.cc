@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "base/text/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 
 namespace hookline::detail {
 

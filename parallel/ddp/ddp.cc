@@ -254,10 +254,9 @@ void Ddp::begin(Communication& communication) {
 }
 
 void Ddp::end_with(const std::shared_ptr<const Communication>& communication) {
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [communication, reducer = reducer_] {
-        if (communication->learns) reducer->delay_all_reduce();
-      });
+  torch::autograd::Engine::get_default_engine().queue_callback([communication, reducer = reducer_] {
+    if (communication->learns) reducer->delay_all_reduce();
+  });
   if (options_.gradient_as_bucket_view)
     at_end_of_backward([communication, parameters = parameters_] {
       if (communication->is_begun) release(parameters);

@@ -134,6 +134,8 @@ class Ddp : public ParallelStrategy {
   const std::vector<std::string>& parameter_names() const { return names_; }
   /// The bare module.
   torch::nn::Module& module() const { return *module_; }
+  /// The ranks that train it.
+  World& world() const { return *world_; }
   /// The hook that communicates; null if there is none, or if it is the plain average.
   CommHook* hook() const;
   /// The options that it was built with.

@@ -139,21 +139,18 @@ void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
 
 std::vector<CheckpointPart> checkpoint_parts(const std::shared_ptr<Ddp>& ddp,
                                              std::function<bool()> accumulates) {
-  CheckpointPart model{"model",
-                       [ddp, accumulates = std::move(accumulates)] { return save_model(*ddp, accumulates()); },
-                       [ddp](const SavedPart& saved, Resumption& resumption) {
-                         load_model(*ddp, saved, resumption);
-                       }};
-  CheckpointPart hook{
-      kHookPart, [ddp] { return save_hook(*ddp); },
-      [ddp](const SavedPart& saved, const Resumption& resumption) {
-        Resumption later = resumption;
-        later.resets.clear();
-        ddp->before_first_forward([ddp = ddp.get(), saved, later]() mutable {
-          load_hook(*ddp, saved, later);
-          later.tell_resets(ddp->world().rank() == 0);
-        });
-      }};
+  CheckpointPart model{
+      "model", [ddp, accumulates = std::move(accumulates)] { return save_model(*ddp, accumulates()); },
+      [ddp](const SavedPart& saved, Resumption& resumption) { load_model(*ddp, saved, resumption); }};
+  CheckpointPart hook{kHookPart, [ddp] { return save_hook(*ddp); },
+                      [ddp](const SavedPart& saved, const Resumption& resumption) {
+                        Resumption later = resumption;
+                        later.resets.clear();
+                        ddp->before_first_forward([ddp = ddp.get(), saved, later]() mutable {
+                          load_hook(*ddp, saved, later);
+                          later.tell_resets(ddp->world().rank() == 0);
+                        });
+                      }};
   return {std::move(model), std::move(hook)};
 }
 

@@ -132,9 +132,9 @@ void Checkpointer::add(std::shared_ptr<detail::EpochPlan> loader) {
   const std::string name = next_name("loader");
   loaders_[name] = loader;
   add_as_named({name, [loader, ranks = world_->size()] { return save_position(*loader, ranks); },
-       [this, loader](const SavedPart& saved, Resumption& resumption) {
-         load_position(*loader, saved, resumption, by_hand_);
-       }});
+                [this, loader](const SavedPart& saved, Resumption& resumption) {
+                  load_position(*loader, saved, resumption, by_hand_);
+                }});
 }
 
 void Checkpointer::add_object(const std::string& name, detail::TensorAccess access, bool counts) {
@@ -151,15 +151,16 @@ void Checkpointer::add_object(const std::string& name, detail::TensorAccess acce
                 "' is registered already: each object needs a name of its own");
   if (counts) counts_.emplace_back(name, access);
   add_as_named({part,
-       [access] {
-         SavedPart saved;
-         if (const at::Tensor tensor = access.save(); tensor.defined()) saved.shared["value"] = tensor;
-         return saved;
-       },
-       [access](const SavedPart& saved, Resumption&) {
-         if (const auto value = saved.shared.find("value"); value != saved.shared.end())
-           access.load(value->second);
-       }});
+                [access] {
+                  SavedPart saved;
+                  if (const at::Tensor tensor = access.save(); tensor.defined())
+                    saved.shared["value"] = tensor;
+                  return saved;
+                },
+                [access](const SavedPart& saved, Resumption&) {
+                  if (const auto value = saved.shared.find("value"); value != saved.shared.end())
+                    access.load(value->second);
+                }});
 }
 
 void Checkpointer::restore(const CheckpointPart& part) {

@@ -117,7 +117,7 @@ class Checkpointer {
   std::int64_t tries_ = 0;      // to save
   std::shared_ptr<std::atomic<std::int64_t>> saves_ = std::make_shared<std::atomic<std::int64_t>>(0);
   std::optional<Preemption> preemption_;  // if the run keeps checkpoints
-  bool is_to_stop_ = false;  // all ranks save at this step and end
+  bool is_to_stop_ = false;               // all ranks save at this step and end
   const detail::EpochPlan* waits_for_ =
       nullptr;  // what is due is saved just before this one loads its next batch
   const detail::EpochPlan* saved_before_batch_of_ = nullptr;  // and nothing was trained since

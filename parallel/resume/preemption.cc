@@ -26,8 +26,8 @@ Preemption::Preemption(std::shared_ptr<World> world) : world_(std::move(world)) 
   sigaction(SIGUSR1, &now, nullptr);
 }
 
-// All ranks check at the same steps and follow rank 0's decision, since some ranks may be ahead of others, and
-// the signal may have reached only one.
+// All ranks check at the same steps and follow rank 0's decision, since some ranks may be ahead of others,
+// and the signal may have reached only one.
 bool Preemption::look(std::int64_t step) {
   using std::chrono::duration;
   constexpr duration<double> kLookEvery{0.3};

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <utility>
 
-#include "base/text/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "parallel/shards/gradient_shares.h"
 
 namespace hookline {

@@ -140,15 +140,16 @@ std::string problem_of(int node, const std::string& own, const Attempt& attempt,
   return whole + std::strerror(attempt.error) + "; " + kOtherNetwork;
 }
 
-/// Why these can't all connect to each other: some have IPv4 addresses, others IPv6. Else empty. The same text
-/// on every node.
+/// Why these can't all connect to each other: some have IPv4 addresses, others IPv6. Else empty. The same
+/// text on every node.
 std::string mixed_families(const std::vector<Attempt>& nodes) {
   const auto is_ipv6 = [](const Attempt& each) { return each.host.find(':') != std::string::npos; };
   const auto other = std::find_if(nodes.begin(), nodes.end(),
                                   [&](const Attempt& each) { return is_ipv6(each) != is_ipv6(nodes[0]); });
   if (other == nodes.end()) return "";
   const auto name = [&](const Attempt& each) {
-    return "node " + std::to_string(each.node) + (is_ipv6(each) ? " has the IPv6 address " : " has the IPv4 address ") + each.host;
+    return "node " + std::to_string(each.node) +
+           (is_ipv6(each) ? " has the IPv6 address " : " has the IPv4 address ") + each.host;
   };
   return name(nodes[0]) + ", and " + name(*other) +
          ": they can't connect to each other. Set [rendezvous] main_address to an address in digits, or to a "

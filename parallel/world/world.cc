@@ -28,6 +28,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/route.h"
 #include "base/text/address_text.h"
 #include "hooks/comm.h"
 #include "parallel/groups/gloo_group.h"
@@ -63,7 +64,7 @@ void ignore_closed_connections() {
 }
 
 /// This machine's address on the route to `host`, at which the others can reach it.
-std::string own_address_towards(const std::string& host) {
+std::string address_towards(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
@@ -162,7 +163,7 @@ std::shared_ptr<World> World::from_environment(std::chrono::milliseconds peer_ti
   const int size = required_environment_number("WORLD_SIZE", 1, kMostRanks);
   const int rank = required_environment_number("RANK", 0, size - 1);
   const std::string address =
-      address_for_gloo(own_address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1")));
+      address_for_gloo(address_towards(environment_text("MASTER_ADDR").value_or("127.0.0.1")));
   const auto store = open_part_of_store(rank, size, join_timeout);
   wait_until_all_joined(*store, rank, size, join_timeout);
   const int nodes = environment_number("GROUP_WORLD_SIZE", 1, kMostRanks, 1);

@@ -17,8 +17,8 @@ LogFolder::LogFolder(const std::string& verb, const std::string& owner) {
   const fs::path parent = environment_variable("TMPDIR").value_or("/tmp");
   std::string name = (parent / ("hookline-" + verb + "-XXXXXX")).string();
   if (!mkdtemp(name.data()))
-    throw UsageError("no folder for " + owner + " logs can be made in '" + parent.string() + "' (TMPDIR): " +
-                     std::strerror(errno) + "; choose another with TMPDIR");
+    throw UsageError("no folder for " + owner + " logs can be made in '" + parent.string() +
+                     "' (TMPDIR): " + std::strerror(errno) + "; choose another with TMPDIR");
   path_ = fs::absolute(name);
 }
 

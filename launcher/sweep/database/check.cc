@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "base/text/count_text.h"
 #include "base/regular_file.h"
+#include "base/text/count_text.h"
 #include "launcher/sweep/database/log_frames.h"
 #include "launcher/sweep/database/seal.h"
 #include "launcher/sweep/database/tables.h"

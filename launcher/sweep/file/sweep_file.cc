@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "base/text/count_text.h"
 #include "base/suggest.h"
+#include "base/text/count_text.h"
 #include "config/schema/schema.h"
 #include "config/toml/source_text.h"
 #include "config/toml/toml_tree.h"

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "config/visible_gpus.h"
+#include "launcher/process/own_address.h"
 #include "launcher/rank/program.h"
 #include "launcher/rank/rank_environment.h"
 #include "launcher/rank/rank_sockets.h"

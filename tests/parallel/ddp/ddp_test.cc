@@ -357,9 +357,9 @@ TEST(Ddp, ExplainsHowToExposeTensorsOfAnUnknownStruct) {
     DistributedModule<ReturnsImpl<Opaque>> searching(world, net, {.find_unused_parameters = true});
     static_assert(!KnownOutput<std::tuple<Opaque, int>> && !KnownOutput<std::vector<Opaque>>);
     static_assert(KnownOutput<std::map<std::string, std::vector<std::tuple<at::Tensor, int, Scores>>>>);
-    EXPECT_THAT(
-        failure_of([&] { searching.forward(of_rank(*world)); }),
-        HasSubstr(": beside its type, define visit_tensors(Output&, visit), which calls visit for each tensor in it"));
+    EXPECT_THAT(failure_of([&] { searching.forward(of_rank(*world)); }),
+                HasSubstr(": beside its type, define visit_tensors(Output&, visit), which calls visit for "
+                          "each tensor in it"));
   });
 }
 

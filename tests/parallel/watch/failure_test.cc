@@ -136,7 +136,8 @@ TEST(Failure, EndsTheReducersOwnWaits) {
     run_ranks(2, [rebuilds](std::shared_ptr<World> world) {
       const auto comm = std::make_shared<Comm>(
           world->rank(), world->size(), [&](const std::string& name) { return world->make_group(name); });
-      const auto group = c10::make_intrusive<WatchedGroup>(world, comm, std::make_shared<GradientSteps>(world, 3));
+      const auto group =
+          c10::make_intrusive<WatchedGroup>(world, comm, std::make_shared<GradientSteps>(world, 3));
       if (world->rank() == 1) return;  // without the collective
       std::vector<at::Tensor> numbers{torch::ones({3}, torch::kInt)};
       const auto work = rebuilds ? group->broadcast(numbers, {}) : group->allreduce(numbers, {});

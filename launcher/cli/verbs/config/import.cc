@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "base/text/count_text.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 #include "config/starting_file.h"
 #include "launcher/cli/verb_parser.h"
 #include "launcher/cli/verbs.h"

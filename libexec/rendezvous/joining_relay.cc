@@ -13,8 +13,8 @@
 #include "base/route.h"
 #include "base/text/address_text.h"
 #include "base/text/duration_text.h"
-#include "libexec/rendezvous/store_word.h"
-#include "libexec/rendezvous/take_text.h"
+#include "libexec/rendezvous/lines/take_text.h"
+#include "libexec/rendezvous/store/store_word.h"
 
 namespace hookline {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "libexec/rendezvous/launcher_socket.h"
-#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/lines/launcher_socket.h"
+#include "libexec/rendezvous/lines/line_stream.h"
 #include "libexec/rendezvous/patience.h"
 #include "libexec/rendezvous/place.h"
-#include "libexec/rendezvous/rank_connections.h"
+#include "libexec/rendezvous/store/rank_connections.h"
 #include "libexec/rendezvous/wire.h"
 
 namespace hookline {

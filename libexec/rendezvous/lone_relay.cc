@@ -7,7 +7,7 @@
 #include <system_error>
 #include <vector>
 
-#include "libexec/rendezvous/store_server.h"
+#include "libexec/rendezvous/store/store_server.h"
 
 namespace hookline {
 

@@ -1,7 +1,7 @@
 // The node_relay of a run on one host: it holds the store of a Python program's ranks.
 #pragma once
 
-#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/lines/launcher_socket.h"
 #include "libexec/rendezvous/place.h"
 
 namespace hookline {

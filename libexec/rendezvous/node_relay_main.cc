@@ -25,7 +25,7 @@
 
 #include "launcher/process/file_limit.h"
 #include "libexec/rendezvous/joining_relay.h"
-#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/lines/launcher_socket.h"
 #include "libexec/rendezvous/lone_relay.h"
 #include "libexec/rendezvous/place.h"
 #include "libexec/rendezvous/run_keys.h"

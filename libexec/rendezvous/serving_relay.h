@@ -9,11 +9,11 @@
 #include <string>
 #include <zmq.hpp>
 
-#include "libexec/rendezvous/launcher_socket.h"
-#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/lines/launcher_socket.h"
+#include "libexec/rendezvous/lines/line_stream.h"
 #include "libexec/rendezvous/node_lives.h"
 #include "libexec/rendezvous/place.h"
-#include "libexec/rendezvous/store_server.h"
+#include "libexec/rendezvous/store/store_server.h"
 #include "libexec/rendezvous/wire.h"
 
 namespace hookline {

@@ -8,7 +8,7 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/lines/launcher_socket.h"
 #include "libexec/rendezvous/run_keys.h"
 
 namespace hookline {

@@ -1,4 +1,4 @@
-#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/lines/line_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "libexec/rendezvous/store_hub.h"
+#include "libexec/rendezvous/store/store_hub.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "libexec/rendezvous/store_word.h"
+#include "libexec/rendezvous/store/store_word.h"
 
 namespace hookline {
 namespace {

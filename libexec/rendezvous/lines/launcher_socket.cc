@@ -1,4 +1,4 @@
-#include "libexec/rendezvous/launcher_socket.h"
+#include "libexec/rendezvous/lines/launcher_socket.h"
 
 #include <poll.h>
 #include <sys/socket.h>

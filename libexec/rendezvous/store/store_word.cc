@@ -1,7 +1,7 @@
-#include "libexec/rendezvous/store_word.h"
+#include "libexec/rendezvous/store/store_word.h"
 
 #include "base/text/address_text.h"
-#include "libexec/rendezvous/take_text.h"
+#include "libexec/rendezvous/lines/take_text.h"
 
 namespace hookline {
 namespace {

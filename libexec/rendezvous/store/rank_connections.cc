@@ -1,4 +1,4 @@
-#include "libexec/rendezvous/rank_connections.h"
+#include "libexec/rendezvous/store/rank_connections.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

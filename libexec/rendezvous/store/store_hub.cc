@@ -1,4 +1,4 @@
-#include "libexec/rendezvous/store_hub.h"
+#include "libexec/rendezvous/store/store_hub.h"
 
 #include <utility>
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "libexec/rendezvous/launcher_socket.h"
-#include "libexec/rendezvous/rank_connections.h"
-#include "libexec/rendezvous/store_hub.h"
-#include "libexec/rendezvous/store_word.h"
+#include "libexec/rendezvous/lines/launcher_socket.h"
+#include "libexec/rendezvous/store/rank_connections.h"
+#include "libexec/rendezvous/store/store_hub.h"
+#include "libexec/rendezvous/store/store_word.h"
 
 namespace hookline {
 

@@ -1,8 +1,8 @@
-#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/lines/line_stream.h"
 
 #include <utility>
 
-#include "libexec/rendezvous/take_text.h"
+#include "libexec/rendezvous/lines/take_text.h"
 
 namespace hookline {
 namespace {

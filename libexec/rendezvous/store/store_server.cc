@@ -1,4 +1,4 @@
-#include "libexec/rendezvous/store_server.h"
+#include "libexec/rendezvous/store/store_server.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 #include "base/route.h"
 #include "base/text/address_text.h"
-#include "libexec/rendezvous/take_text.h"
+#include "libexec/rendezvous/lines/take_text.h"
 
 namespace hookline {
 namespace {

@@ -17,6 +17,7 @@
 #include "launcher/process/outcome.h"
 #include "launcher/process/own_address.h"
 #include "launcher/rank/rank_sockets.h"
+#include "launcher/rendezvous/handover.h"
 #include "launcher/supervise/failure_report.h"
 
 namespace hookline {
@@ -26,7 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kTimeToTell{5};  // for the others to learn of the end
 constexpr std::size_t kMostHostsNamed = 16;
-constexpr std::chrono::seconds kTimeToMeetAgain{2};
 
 class NodeRun {
  public:
@@ -336,8 +336,8 @@ class NodeRun {
     const std::string gone = is_gone(host_and_port(meeting_.address, meeting_.port)) + " (" + how + ")";
     if (!handover_ && !succession_)
       return lose_others(gone + ": the run can't continue without it", why_stop);
-    if (!handover_) handover_ = Handover{*succession_, gone};
-    handover_->turn_ends = Clock::now();
+    if (!handover_) handover_.emplace(*succession_, gone);
+    handover_->lose(Clock::now());
     has_joined_ = due_ = false;
     seat_.reset();
     after_ranks_ = AfterRanks::nothing;
@@ -347,36 +347,18 @@ class NodeRun {
 
   /// `how`: why the place before can't be used.
   void go_to_next_successor(const std::string& how) {
-    const std::vector<Successor>& successors = handover_->from.successors;
-    std::size_t& next = handover_->next;
-    if (next > 0)
-      log::warning((meeting_.serves ? "this node can't take over: "
-                                    : successors[next - 1].host + " can't be reached: ") +
-                   how);
-    if (next == successors.size())
-      return lose_others(handover_->gone + ", and no node takes its place",
-                         "no node takes the place of that one");
-    const Successor& successor = successors[next++];
-    meeting_.serves = successor.node == meeting_.node;
-    meeting_.may_join = false;
-    meeting_.address = successor.address;
-    // All nodes turn to the next one at about the same time, even if this one gives up earlier.
-    handover_->turn_ends += std::chrono::duration_cast<Clock::duration>(time_for_a_successor());
-    meeting_.join_timeout = handover_->turn_ends - Clock::now();
-    log::warning((next == 1 ? handover_->gone + "; " : "") +
-                 (meeting_.serves ? "this node takes the place of " + handover_->from.host
-                                  : "the nodes meet again at " + successor.host) +
-                 ", at " + host_and_port(meeting_.address, meeting_.port));
+    const std::string obstacle = handover_->obstacle(meeting_, how);
+    if (!obstacle.empty()) log::warning(obstacle);
+    const auto turn = handover_->turn(meeting_, Clock::now());
+    if (!turn) return lose_others(handover_->why_none(), "no node takes the place of that one");
+    log::warning(*turn);
     link_.meet(meeting_);
   }
 
-  std::chrono::duration<double> time_for_a_successor() const {
-    return 2 * meeting_.node_timeout + kTimeToMeetAgain;
-  }
-
   void take_over() {
-    coordinator_.emplace(setup_.limits, setup_.policy, meeting_.node, hello_, Clock::now(),
-                         TakenOver{handover_->from, furthest_, time_for_a_successor() + setup_.grace});
+    coordinator_.emplace(
+        setup_.limits, setup_.policy, meeting_.node, hello_, Clock::now(),
+        TakenOver{handover_->from(), furthest_, Handover::time_for_one(meeting_) + setup_.grace});
     handover_.reset();
     for (const LinkWord& word : std::exchange(early_words_, {})) take(word);
   }
@@ -502,13 +484,6 @@ class NodeRun {
     log::warning(said.text);
   }
 
-  /// To another node, from a coordinator that is lost.
-  struct Handover {
-    Succession from;
-    std::string gone;                  // "the node at … is gone (…)"
-    Clock::time_point turn_ends = {};  // when the next successor is tried
-    std::size_t next = 0;              // of the successors, to be tried
-  };
   /// What follows once this node's ranks have ended, beside the report of that.
   enum class AfterRanks { nothing, say_hello, take_over };
 

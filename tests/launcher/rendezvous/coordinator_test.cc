@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "launcher/rendezvous/handover.h"
 #include "launcher/rendezvous/messages.h"
 
 namespace hookline {
@@ -499,6 +500,7 @@ TEST(Coordinator, TakesThePlaceOfAnotherOnlyWithMoreThanHalfOfTheLastRound) {
 
 TEST(Coordinator, SendsAsManyMessagesAsThereAreNodes) {
   constexpr int kNodes = 4000;
+  const auto start = std::chrono::steady_clock::now();
   Nodes run(limits(kNodes, kNodes), {}, node("node 0", 1));
   std::size_t messages = 0;
   for (int i = 1; i < kNodes; ++i) {
@@ -508,6 +510,30 @@ TEST(Coordinator, SendsAsManyMessagesAsThereAreNodes) {
     EXPECT_LE(messages, i + 1 < kNodes ? 0U : kNodes) << "joining takes no message to the others";
   }
   EXPECT_EQ(messages, kNodes - 1U) << "one seat each";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(10)) << "a hundred times what it takes";
+}
+
+TEST(Handover, TurnsToEachSuccessorForAsLongAsTheOthersDo) {
+  Handover handover({1, 0, 3, "one", "", 0, {}, {}, {{"b", "two", "10.0.0.2"}, {"c", "three", "10.0.0.3"}}},
+                    "the node is gone");
+  MeetingPlace place;
+  place.node = "c";
+  place.port = 29500;
+  place.node_timeout = seconds(5);
+  const auto lost = Handover::Time(std::chrono::hours(1));
+  handover.lose(lost);
+  EXPECT_EQ(handover.obstacle(place, "no route"), "") << "of the coordinator, whose loss is known";
+  EXPECT_EQ(handover.turn(place, lost + seconds(1)),
+            "the node is gone; the nodes meet again at two, at 10.0.0.2:29500");
+  EXPECT_FALSE(place.serves);
+  EXPECT_EQ(place.join_timeout, seconds(11)) << "twice the timeout and two seconds after the loss";
+  EXPECT_EQ(handover.obstacle(place, "no route"), "two can't be reached: no route");
+  EXPECT_EQ(handover.turn(place, lost + seconds(3)), "this node takes the place of one, at 10.0.0.3:29500");
+  EXPECT_TRUE(place.serves);
+  EXPECT_EQ(place.join_timeout, seconds(21)) << "the others may still try the first successor";
+  EXPECT_EQ(handover.obstacle(place, "taken"), "this node can't take over: taken");
+  EXPECT_FALSE(handover.turn(place, lost + seconds(4)));
+  EXPECT_EQ(handover.why_none(), "the node is gone, and no node takes its place");
 }
 
 TEST(Coordinator, BlamesALostNodeForTheFailuresItCauses) {

@@ -1,0 +1,48 @@
+// From a coordinator that is lost to the node that continues the run.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "launcher/rendezvous/messages.h"
+#include "launcher/rendezvous/node_link.h"
+
+namespace hookline {
+
+/// Which node takes the place of a coordinator that is lost, until a round has started there: the successors
+/// in their order, each for so long that all nodes turn to the next one at about the same time. Pure: callers
+/// pass the time.
+class Handover {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// `gone`: how the coordinator was lost, for people.
+  Handover(Succession from, std::string gone) : from_(std::move(from)), gone_(std::move(gone)) {}
+
+  const Succession& from() const { return from_; }
+  /// The error of a node that finds none of the successors.
+  std::string why_none() const { return gone_ + ", and no node takes its place"; }
+
+  /// The coordinator, or the successor that has taken its place, is lost at `now`.
+  void lose(Time now) { turn_ends_ = now; }
+
+  /// Has `place`, where the nodes met or tried to meet last, lead to the next successor, and returns what is
+  /// to be logged of that. Nothing if there is none left.
+  std::optional<std::string> turn(MeetingPlace& place, Time now);
+  /// What is to be logged of the place that turn() led to last, if it can't be used: `why`. Empty if it did
+  /// not lead to any yet.
+  std::string obstacle(const MeetingPlace& place, const std::string& why) const;
+
+  /// How long the nodes have to meet at a successor.
+  static std::chrono::duration<double> time_for_one(const MeetingPlace& place);
+
+ private:
+  Succession from_;
+  std::string gone_;
+  Time turn_ends_{};      // when the next successor is tried
+  std::size_t next_ = 0;  // of the successors, to be tried
+};
+
+}  // namespace hookline

@@ -10,17 +10,20 @@ if(HOOKLINE_TORCH_HALF)
   add_library(hookline::hookline ALIAS hookline_hookline)
   set_target_properties(hookline_hookline PROPERTIES EXPORT_NAME hookline)
   target_link_libraries(hookline_hookline INTERFACE hookline_parallel)
-  # <hookline/hookline.h>, and <hookline/plugin.h> for those that link hookline::plugin, in the build tree and
+  # <hookline/hookline.h> and <hookline/forward.h>, and <hookline/plugin.h> for those that link hookline::plugin, in the build tree and
   # when installed.
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/hookline.h
     CONTENT "#pragma once\n#include \"parallel/hookline.h\"\n")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/forward.h
+    CONTENT "#pragma once\n#include \"parallel/forward.h\"\n")
   file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
     CONTENT "#pragma once\n#include \"hooks/comm_hook.h\"\n#include \"hooks/per_bucket.h\"\n#include \"hooks/registry/register.h\"\n")
   foreach(target hookline_hookline hookline_plugin)
     target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                                                    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   endforeach()
-  install(FILES ${PROJECT_BINARY_DIR}/include/hookline/hookline.h ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
+  install(FILES ${PROJECT_BINARY_DIR}/include/hookline/forward.h ${PROJECT_BINARY_DIR}/include/hookline/hookline.h
+      ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hookline)
   install(TARGETS hookline_hookline EXPORT hookline-targets)
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindHooklineTorch.cmake DESTINATION ${_package_folder})

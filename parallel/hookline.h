@@ -5,4 +5,5 @@
 #include "hooks/registry/register.h"
 #include "parallel/accelerator.h"
 #include "parallel/data/data_loader.h"
+#include "parallel/forward.h"
 #include "parallel/fsdp/fsdp_unit.h"

@@ -22,6 +22,15 @@ function(expect_installed from pattern to)
   endforeach()
 endfunction()
 
+# A header of a program that only names hookline's types includes nothing of libtorch.
+file(WRITE ${WORK}/names.cc
+  "#include <hookline/forward.h>\nvoid train(hookline::Accelerator&, hookline::DistributedModule<int>*);\n")
+file(GLOB_RECURSE _forward ${WORK}/moved/*/hookline/forward.h)
+list(GET _forward 0 _forward)
+cmake_path(GET _forward PARENT_PATH _headers)
+cmake_path(GET _headers PARENT_PATH _headers)
+run(${COMPILER} -std=c++20 -fsyntax-only -I${_headers} ${WORK}/names.cc)
+
 # What users read: the guides, and a man page for each verb.
 expect_installed(${SOURCE}/docs *.md ${DOCDIR})
 run(${WORK}/moved/${BINDIR}/hookline man-pages ${WORK}/man1)

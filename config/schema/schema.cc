@@ -105,7 +105,9 @@ OptionRow main_port() {
 
 OptionRow node_timeout() {
   OptionRow row =
-      seconds_up_to_a_day("node_timeout_seconds", "Declare a node lost after this long without a heartbeat.");
+      seconds_up_to_a_day("node_timeout_seconds",
+                          "Declare a node lost after this long without a heartbeat; up to twice as long if "
+                          "its heartbeats have come late.");
   row.at_least = 1;
   return row;
 }

@@ -339,7 +339,7 @@ TEST_F(IsolationRefused, WhereAContainerHidesPartsOfProc) {
       // A nested user namespace may not undo the mount that hides it.
       "set -e; mount --bind /dev/null /proc/version", "unshare --user --map-root-user --mount",
       "the kernel mounts no /proc for it (Operation not permitted): parts of the present one are hidden, as "
-      "containers do\n"
+      "they are in containers\n"
       "  start the container with an open /proc (docker run --security-opt systempaths=unconfined, podman "
       "run --security-opt unmask=ALL)");
 }

@@ -209,22 +209,8 @@ print(*[os.environ[name] for name in names], *sys.argv[1:])
 run = os.environ["HOOKLINE_RUN_DIR"]
 assert os.environ["TORCHELASTIC_RUN_ID"] == os.path.basename(run)
 assert os.environ["TORCHELASTIC_ERROR_FILE"] == os.path.join(run, "attempt_0", os.environ["RANK"], "error.json")
-if os.environ["RANK"] == "0":  # as c10d's store does
-    server = socket.socket()
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    server.bind((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
-    server.listen()
-    server.accept()
-else:
-    import time
-    for _ in range(1000):
-        try:
-            socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])))
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.01)
-    else:
-        sys.exit("nobody listens")
+assert os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "True"  # so the launcher serves the store, and is there already
+socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))).close()
 )");
   const ProcessResult result =
       sandbox.run({"launch", "--processes-per-node", "2", "train.py", "--epochs", "1"});
@@ -249,7 +235,9 @@ else:
     print(address, port == int(os.environ["MASTER_PORT"]), sockets == [int(given)],
           store.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 )");
-  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "look.py"});
+  // Not recognised as Python, whose ranks don't serve the store.
+  sandbox.script("look", "exec python3 look.py\n");
+  const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "./look"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(lines_of(result.out),
               UnorderedElementsAre("[0] 127.0.0.1 True True 0", "[1] none []", "[2] none []"));

@@ -403,7 +403,8 @@ TEST(Supervision, LeavesNothingBehindWhenItsProcessGroupIsKilled) {
 TEST(Supervision, StopsAChainOfForkingProcesses) {
   for (int run = 0; run < 5; ++run) {
     const Sandbox sandbox;
-    sandbox.script("train", FORK_CHAIN " counter stop\nexit 0\n");
+    sandbox.script("train", FORK_CHAIN
+                   " counter stop\nuntil [ $(cat counter | wc -c) -gt 1 ]; do sleep 0.01; done\nexit 0\n");
     const ProcessResult result =
         sandbox.run({"launch", "--set", "launch.grace_period_seconds=0.1", "./train"});
     const std::string at_the_end = sandbox.read("counter");

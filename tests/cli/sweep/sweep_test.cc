@@ -650,7 +650,7 @@ TEST(Sweep, IsNotSlowedByTerabyteFiles) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: warning: a=1: '"),
-                    HasSubstr("/runs/latest/metrics.jsonl' is larger than 1 GiB: what it logs behind "
+                    HasSubstr("/runs/latest/metrics.jsonl' is larger than 1 GiB: what it logs beyond "
                               "that is lost\n"),
                     HasSubstr("] a=1: score 1, "), HasSubstr("it exited with code 3\n")));
 }

@@ -15,10 +15,11 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
+#include "launcher/rendezvous/attacks.h"
 #include "libexec/rendezvous/joining_relay.h"
-#include "libexec/rendezvous/rank_connections.h"
 #include "libexec/rendezvous/serving_relay.h"
-#include "libexec/rendezvous/store_hub.h"
+#include "libexec/rendezvous/store/rank_connections.h"
+#include "libexec/rendezvous/store/store_hub.h"
 #include "support/free_port.h"
 
 namespace hookline {
@@ -262,6 +263,31 @@ TEST(LauncherStore, IsTheSameOnAllNodes) {
   for (const std::string& key : keys_of_values) there->set(key, values[0]);
   EXPECT_EQ(there->multiGet(keys_of_values), values);
   EXPECT_EQ(here->multiGet(keys_of_values), values);
+}
+
+TEST(LauncherStore, IsNotReachedByATcpStoreAtTheMeetingPlace) {
+  EXPECT_EQ(expect_to_have_the_tests_of_attacks({"LauncherStore"}).size(), 1U);
+  const RunKeys keys = keys_of("a secret of this test", "this place");
+  RelayPlace place;
+  place.address = "127.0.0.1";
+  place.port = testing::free_port();
+  place.join_timeout = place.node_timeout = std::chrono::seconds(30);
+  place.node = "a";
+  Relay serving([&](auto& context, auto& launcher) {
+    return std::make_unique<ServingRelay>(place, keys, context, launcher);
+  });
+  const StorePtr own = c10::make_intrusive<LauncherStore>(serving.open_store());
+  own->set("key", bytes("value"));
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(place.port);
+  options.isServer = false;
+  options.waitWorkers = false;
+  options.timeout = milliseconds(2000);
+  EXPECT_ANY_THROW({
+    c10d::TCPStore stranger("127.0.0.1", options);
+    stranger.get("key");
+  });
+  EXPECT_EQ(text(own->get("key")), "value");
 }
 
 TEST(LauncherStore, FailsOnceTheLauncherIsGone) {

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/rendezvous/attacks.h"
 #include "launcher/rendezvous/node_runs.h"
 #include "support/hosts.h"
 #include "support/process.h"
@@ -32,6 +33,10 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::read_file;
+
+TEST(NodesAndSuccessors, HaveTheTestsOfTheTableOfAttacks) {
+  EXPECT_GE(expect_to_have_the_tests_of_attacks({"Nodes", "Successors"}).size(), 15U);
+}
 
 TEST_F(Nodes, RunTheirShareOfTheRanks) {
   const auto one = launch(0, {"launch.nnodes=3", rank(0), "launch.processes_per_node=2"});

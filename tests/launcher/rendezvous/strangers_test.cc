@@ -14,7 +14,9 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -22,9 +24,10 @@
 
 #include "base/file_descriptor.h"
 #include "launcher/process/file_limit.h"
+#include "launcher/rendezvous/attacks.h"
 #include "launcher/rendezvous/messages.h"
 #include "launcher/rendezvous/node_runs.h"
-#include "libexec/rendezvous/line_stream.h"
+#include "libexec/rendezvous/lines/line_stream.h"
 #include "libexec/rendezvous/run_keys.h"
 #include "libexec/rendezvous/wire.h"
 #include "support/free_port.h"
@@ -109,6 +112,14 @@ class Strangers : public ::testing::Test {
     EXPECT_EQ(one.exit_code, 0) << one.err;
     EXPECT_EQ(two.exit_code, 0) << two.err;
     return one.err;
+  }
+
+  /// Lets the ranks of a run of these two nodes end, and expects both nodes to end well.
+  void expect_a_good_end(Process& first, Process& second) {
+    folder_.write("exit", "");
+    const ProcessResult one = first.wait(), two = second.wait();
+    EXPECT_EQ(one.exit_code, 0) << one.err;
+    EXPECT_EQ(two.exit_code, 0) << two.err;
   }
 
   bool has(const std::string& name) const { return std::filesystem::exists(folder_.path() / name); }
@@ -238,9 +249,9 @@ class Between {
   int port() const { return port_; }
   /// From now on passes everything on to another port.
   void lead_to(int port) { there_.sin_port = htons(static_cast<std::uint16_t>(port)); }
-  /// What the node has sent, and what it has received. Call it after the node's end.
-  const std::string& sent() const { return sent_; }
-  const std::string& received() const { return received_; }
+  /// What the node has sent so far, and what it has received.
+  std::string sent() const { return copy_of(sent_); }
+  std::string received() const { return copy_of(received_); }
   /// Breaks the connection; the next one is carried again.
   void cut() { is_cut_ = true; }
   int connections() const { return connections_; }
@@ -262,11 +273,18 @@ class Between {
       }
     }
   }
-  static bool pass(const FileDescriptor& from, const FileDescriptor& to, std::string& record) {
+  std::string copy_of(const std::string& record) const {
+    const std::lock_guard lock(mutex_);
+    return record;
+  }
+  bool pass(const FileDescriptor& from, const FileDescriptor& to, std::string& record) {
     char block[65536];
     const ssize_t count = ::recv(from.get(), block, sizeof block, 0);
     if (count <= 0) return false;
-    record.append(block, static_cast<std::size_t>(count));
+    {
+      const std::lock_guard lock(mutex_);
+      record.append(block, static_cast<std::size_t>(count));
+    }
     return ::send(to.get(), block, static_cast<std::size_t>(count), MSG_NOSIGNAL) == count;
   }
 
@@ -277,6 +295,7 @@ class Between {
   bool is_there_ = false;
   std::atomic<bool> is_over_{false}, is_cut_{false};
   std::atomic<int> connections_{0};
+  mutable std::mutex mutex_;
   std::string sent_, received_;
   std::thread thread_;
 };
@@ -309,6 +328,44 @@ TEST_F(Strangers, WhoReplayWhatTheyRecordedChangeNothing) {
     while (::poll(&readable, 1, 500) > 0 && ::recv(stranger.get(), answer, sizeof answer, 0) > 0) {
     }
   });
+}
+
+TEST_F(Strangers, WhoReplayWithinTheRunChangeNothing) {
+  const auto first = launch(0);
+  ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+  Between recorder(port_);
+  if (!recorder.is_there()) GTEST_SKIP() << kNoHosts;
+  const auto second = recorder.start(options_of(1));
+  ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
+  for (int times = 0; times < 3; ++times) {
+    const FileDescriptor stranger = connect_here();
+    send(stranger, recorder.sent());
+    char answer[65536];
+    pollfd readable = {stranger.get(), POLLIN, 0};
+    while (::poll(&readable, 1, 300) > 0 && ::recv(stranger.get(), answer, sizeof answer, 0) > 0) {
+    }
+  }
+  EXPECT_EQ(recorder.connections(), 1) << "the node's own connection was not taken from it";
+  expect_a_good_end(*first, *second);
+}
+
+TEST_F(Strangers, OfASecondRunAtTheAddressAreRefused) {
+  const auto first = launch(0);
+  ASSERT_TRUE(first->wait_for("waiting for other nodes"));
+  const auto other_run = [&](int node) {
+    ProcessOptions options = options_of(node);
+    options.arguments.emplace_back("--other");
+    return Process(HOOKLINE_BINARY, options).wait();
+  };
+  const ProcessResult other_first = other_run(0), other_second = other_run(1);
+  EXPECT_EQ(other_first.exit_code, 2);
+  EXPECT_THAT(other_first.err, HasSubstr("the port " + std::to_string(port_) + " is taken on this host"));
+  EXPECT_EQ(other_second.exit_code, 2);
+  EXPECT_THAT(other_second.err, AllOf(HasSubstr("it differs where all nodes must agree"),
+                                      HasSubstr("arguments is (none) on "), HasSubstr("--other on ")));
+  const auto second = launch(1);
+  expect_a_good_end(*first, *second);
+  EXPECT_THAT(first->err(), AllOf(HasSubstr("a node was refused: "), HasSubstr("--other on ")));
 }
 
 TEST_F(Strangers, WhoCutConnectionsDoNotEndTheRun) {
@@ -468,6 +525,10 @@ TEST_F(Strangers, WhoHoldTheTokenAndSendNonsenseAreIgnored) {
     say(R"({"is":"failed","round":1,"rank":0,"exited":3})");
     say(std::string(100'000, '['));
     say("");
+    // A frame that is too long costs its sender the connection.
+    zmq::socket_t endless = joining_socket(context, of_run, "endless");
+    endless.connect(endpoint());
+    endless.send(zmq::buffer("L1\n" + std::string(kLongestMessageBytes + 1000, 'x')), zmq::send_flags::none);
     for (const std::string frame : {"", "L", "L7\nlate", "B", "A1 1", "A7", "B18446744073709551615"})
       socket.send(zmq::buffer(frame), zmq::send_flags::none);
     socket.send(zmq::str_buffer("two"), zmq::send_flags::sndmore);
@@ -554,6 +615,22 @@ TEST_F(Strangers, StayOutOfAnInsecureRunThatHasAToken) {
   EXPECT_FALSE(gets_an_answer(context, keys("none"), endpoint()));
   first->signal(SIGINT);
   EXPECT_EQ(first->wait().exit_code, 130);
+}
+
+TEST_F(Strangers, AreAllInTheTableOfAttacks) {
+  std::set<std::string> named = expect_to_have_the_tests_of_attacks({"Strangers"});
+  // Neither is an attack.
+  for (const char* const other :
+       {"Strangers.AreAllInTheTableOfAttacks", "Strangers.MayJoinARunThatIsInsecure",
+        "Strangers.TokensThatCannotBeUsedAreRefused"})
+    named.insert(other);
+  const auto& suite = *::testing::UnitTest::GetInstance()->current_test_suite();
+  EXPECT_EQ(named.size(), static_cast<std::size_t>(suite.total_test_count()))
+      << "each attack has a row in attacks.h";
+  const std::string page = testing::read_file(SECURITY_PAGE);
+  EXPECT_NE(page.find("\n" + table_of_attacks() + "\n"), page.npos)
+      << "docs/explanations/security.md must have this table:\n"
+      << table_of_attacks();
 }
 
 TEST_F(Strangers, FindTheTokenNowhere) {

@@ -132,6 +132,28 @@ TEST_F(Successors, ContinueIfTheLauncherIsKilledBetweenAttempts) {
   end_of_second_attempt(nodes);
 }
 
+TEST_F(Successors, ContinueIfTheLauncherIsKilledWhileRanksStop) {
+  folder_.write("stubborn", "#!/bin/sh\ntrap '' TERM\n. ./train\n", true);
+  const auto nodes =
+      run({"launch.nnodes=2:3", "launch.max_restarts=1", "launch.grace_period_seconds=2"}, {"./stubborn"});
+  folder_.write("exit2-0", "7");
+  ASSERT_TRUE(nodes[1]->wait_for("stopping this node's ranks: ")) << nodes[1]->err();
+  nodes[0]->signal(SIGKILL);
+  end_of_second_attempt(nodes);
+}
+
+TEST_F(Successors, EndIfTheSecondLauncherIsKilledToo) {
+  const auto nodes = run({"launch.nnodes=2:3"});
+  nodes[0]->signal(SIGKILL);
+  ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"))
+      << nodes[1]->err() << nodes[2]->err();
+  nodes[1]->signal(SIGKILL);
+  const ProcessResult last = nodes[2]->wait();
+  EXPECT_EQ(last.exit_code, 1);
+  EXPECT_THAT(last.err,
+              HasSubstr("the node at " + Hosts::address(1) + ":29500, which the others meet at, is gone"));
+}
+
 TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
   const auto first = launch(0, {"launch.nnodes=2:3", "rendezvous.last_call_seconds=600"});
   const auto second = launch(1, {"launch.nnodes=2:3", "rendezvous.last_call_seconds=600"});

@@ -69,12 +69,11 @@ class Liveness {
         longest = Silence{member, now - life.heard};
     return longest;
   }
-  /// Those present who have been silent for longer than `limit_of` allows them.
-  template <class LimitOf>
-  std::vector<Member> late(const LimitOf& limit_of, Time now) const {
-    std::vector<Member> all;
+  /// Those present who have been silent for longer than `limit`, each with its silence.
+  std::vector<Silence> late(Duration limit, Time now) const {
+    std::vector<Silence> all;
     for (const auto& [member, life] : members_)
-      if (!life.is_lost && now - life.heard > limit_of(member)) all.push_back(member);
+      if (!life.is_lost && now - life.heard > limit) all.push_back({member, now - life.heard});
     return all;
   }
 

@@ -37,14 +37,12 @@ std::vector<std::string> NodeLives::take_lost(Time now) {
     for (auto& [node, patience] : patience_) patience.begin_anew();
   }
   looked_ = now;
-  const auto limit_of = [this](const std::string& node) {
-    const auto known = patience_.find(node);
-    return known == patience_.end() ? Patience(timeout_).limit() : known->second.limit();
-  };
-  std::vector<std::string> lost = nodes_.late(limit_of, now);
-  for (const std::string& node : lost) {
+  std::vector<std::string> lost;
+  for (const auto& [node, silence] : nodes_.late(timeout_, now)) {
+    if (silence <= patience_.try_emplace(node, timeout_).first->second.limit()) continue;
     nodes_.lose(node);
     lost_.insert(node);
+    lost.push_back(node);
   }
   return lost;
 }

@@ -9,7 +9,7 @@ namespace hookline {
 /// How often a node sends a heartbeat if it is lost after `timeout` without one.
 inline std::chrono::milliseconds beat_of(std::chrono::milliseconds timeout) {
   constexpr std::chrono::milliseconds kMost{2000};
-  return std::min(timeout / 3, kMost);
+  return std::min(2 * timeout / 5, kMost);
 }
 
 /// The patience with one peer, which sends something every beat_of(timeout). It grows with how late that has

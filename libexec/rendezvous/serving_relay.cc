@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookEvery{100};
+// While nothing but heartbeats has come for so long, those of many nodes are taken together.
+constexpr milliseconds kQuietAfter{1000}, kNap{20};
 constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to receive all lines
 
 /// The run's address, if that is in digits. Empty, for all addresses of this host, if it is a name: the
@@ -58,7 +61,7 @@ ServingRelay::ServingRelay(const RelayPlace& place, const RunKeys& keys, zmq::co
 void ServingRelay::run() {
   launcher_.tell("serves", "yes");
   std::optional<Clock::time_point> closing;
-  auto looked = Clock::time_point();
+  auto looked = Clock::time_point(), busy = Clock::now();
   while (true) {
     std::vector<zmq::pollitem_t> items = {
         {socket_.handle(), 0, ZMQ_POLLIN, 0},
@@ -69,17 +72,24 @@ void ServingRelay::run() {
     constexpr std::size_t kNodes = 0, kAccess = 1, kEvents = 2, kRanks = 3, kLauncher = 4;
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
     wait_for_any(items, kLookEvery);
+    const bool is_quiet = Clock::now() - busy > kQuietAfter;
+    if (is_quiet) std::this_thread::sleep_for(kNap);
     const auto now = Clock::now();
     // Each look at one of them costs as much as a node's heartbeat.
     const auto has_news = [&items](std::size_t of) { return of < items.size() && items[of].revents != 0; };
     if (has_news(kAccess)) access_.answer();
     if (has_news(kEvents)) look_at_connections();
     if (has_news(kNodes)) {
-      while (const auto received = receive_from_any(socket_)) take(*received, now);
+      while (const auto received = receive_from_any(socket_))
+        if (!take(*received, now)) busy = now;
     }
-    if (has_news(kRanks)) store_.serve_ranks();
+    if (has_news(kRanks)) {
+      store_.serve_ranks();
+      busy = now;
+    }
     std::vector<std::string> lines;
     if (has_news(kLauncher)) {
+      busy = now;
       launcher_.flush();
       if (!closing && !launcher_.read(lines)) closing = now;
     }
@@ -116,25 +126,37 @@ void ServingRelay::pass_on(const std::string& text) {
   }
 }
 
-void ServingRelay::take(const Received& received, Clock::time_point now) {
+bool ServingRelay::take(const Received& received, Clock::time_point now) {
   const std::string& node = received.node;
   const auto frame = LineStream::parse(received.frame);
-  if (!frame || !is_name(node)) return;  // no node of this version sends it
+  if (!frame || !is_name(node)) return true;  // no node of this version sends it
   hosts_[node].insert(received.address);
   if (lives_.heard(node, now)) launcher_.tell("back", node);
   LineStream& lines = lines_[node];
-  // Answers to heartbeats go out together: each wake-up of libzmq's thread costs as much as all of them.
-  (frame->kind == LineStream::Kind::heartbeat ? owed_later_ : owed_answers_).insert(node);
+  if (frame->kind == LineStream::Kind::heartbeat) {
+    // Answers to heartbeats go out together: each wake-up of libzmq's thread costs as much as all of them.
+    owed_later_.insert(node);
+    lines.heard(frame->received);
+    return true;
+  }
+  owed_answers_.insert(node);
   if (frame->kind == LineStream::Kind::line) {
-    if (!lines.takes(*frame) || frame->line.empty()) return;
-    if (const auto word = store_word_of(frame->line)) return store_.take(node, *word);
-    lives_.took(node, frame->line, now);
-    launcher_.tell("up", node + " " + received.address + " " + frame->line);
-    return;
+    take_line(received, *frame, lines, now);
+    return false;
   }
   lines.heard(frame->received);
-  if (frame->kind != LineStream::Kind::resume) return;
+  if (frame->kind != LineStream::Kind::resume) return false;
   for (const std::string& again : lines.unreceived()) send(node, again);
+  return false;
+}
+
+void ServingRelay::take_line(const Received& received, const LineStream::Frame& frame, LineStream& lines,
+                             Clock::time_point now) {
+  const std::string& node = received.node;
+  if (!lines.takes(frame) || frame.line.empty()) return;
+  if (const auto word = store_word_of(frame.line)) return store_.take(node, *word);
+  lives_.took(node, frame.line, now);
+  launcher_.tell("up", node + " " + received.address + " " + frame.line);
 }
 
 void ServingRelay::look_at_connections() {

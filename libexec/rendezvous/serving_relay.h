@@ -34,7 +34,10 @@ class ServingRelay {
 
   /// Passes on "NODE LINE", which came from the launcher; NODE is "*" for all who are there.
   void pass_on(const std::string& text);
-  void take(const Received& received, Clock::time_point now);
+  /// True if it is a heartbeat, or nothing that a node sends.
+  bool take(const Received& received, Clock::time_point now);
+  void take_line(const Received& received, const LineStream::Frame& frame, LineStream& lines,
+                 Clock::time_point now);
   void look_at_connections();
   bool all_have_everything();
   void send(const std::string& node, const std::string& frame);

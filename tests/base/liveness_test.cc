@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace hookline {
 namespace {
@@ -15,9 +16,15 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// Every node may be silent for so many seconds.
-auto after(int limit) {
-  return [limit](const std::string&) { return seconds(limit); };
+/// The nodes that have been silent for longer than `limit`.
+std::vector<std::string> late(const Liveness<std::string>& nodes, seconds limit,
+                              Liveness<std::string>::Time now) {
+  std::vector<std::string> names;
+  for (const auto& [node, silence] : nodes.late(limit, now)) {
+    EXPECT_GT(silence, limit);
+    names.push_back(node);
+  }
+  return names;
 }
 
 const Liveness<int>::Time kStart = Liveness<int>::Time{} + std::chrono::hours(1);
@@ -48,10 +55,10 @@ TEST(Liveness, CallsAMemberLateOnlyAfterTheLimit) {
   Liveness<std::string> nodes;
   nodes.expect("b", kStart);
   nodes.hear("a", "1", kStart);
-  EXPECT_THAT(nodes.late(after(2), kStart + seconds(2)), IsEmpty());
-  EXPECT_THAT(nodes.late(after(2), kStart + milliseconds(2001)), ElementsAre("a", "b"));
+  EXPECT_THAT(late(nodes, seconds(2), kStart + seconds(2)), IsEmpty());
+  EXPECT_THAT(late(nodes, seconds(2), kStart + milliseconds(2001)), ElementsAre("a", "b"));
   nodes.hear("b", "1", kStart + seconds(2));
-  EXPECT_THAT(nodes.late(after(2), kStart + seconds(3)), ElementsAre("a"));
+  EXPECT_THAT(late(nodes, seconds(2), kStart + seconds(3)), ElementsAre("a"));
 }
 
 TEST(Liveness, IgnoresALostMemberUntilItRejoins) {
@@ -62,7 +69,7 @@ TEST(Liveness, IgnoresALostMemberUntilItRejoins) {
   nodes.hear("a", "8", kStart + seconds(1));
   EXPECT_TRUE(nodes.knows("a"));
   EXPECT_THAT(nodes.present(), IsEmpty());
-  EXPECT_THAT(nodes.late(after(0), kStart + seconds(9)), IsEmpty()) << "it is lost once";
+  EXPECT_THAT(late(nodes, seconds(0), kStart + seconds(9)), IsEmpty()) << "it is lost once";
   EXPECT_FALSE(nodes.longest_silence(kStart + seconds(9)));
 
   nodes.join("a", kStart + seconds(10));
@@ -70,7 +77,7 @@ TEST(Liveness, IgnoresALostMemberUntilItRejoins) {
   EXPECT_EQ(nodes.heartbeat("a"), "");
   EXPECT_EQ(nodes.longest_silence(kStart + seconds(12))->length, seconds(2));
   nodes.hear("a", "7", kStart + seconds(13));
-  EXPECT_THAT(nodes.late(after(2), kStart + seconds(14)), IsEmpty())
+  EXPECT_THAT(late(nodes, seconds(2), kStart + seconds(14)), IsEmpty())
       << "its first heartbeat may be the one from before";
 }
 

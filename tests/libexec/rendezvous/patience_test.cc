@@ -12,7 +12,8 @@ constexpr Patience::Time kBegin = Patience::Time(std::chrono::hours(1));
 
 TEST(Patience, IsTheTimeoutAsLongAsHeartbeatsComeInTime) {
   EXPECT_EQ(beat_of(seconds(6)), seconds(2));
-  EXPECT_EQ(beat_of(seconds(3)), seconds(1));
+  EXPECT_EQ(beat_of(seconds(5)), seconds(2));
+  EXPECT_EQ(beat_of(seconds(1)), milliseconds(400));
   EXPECT_EQ(beat_of(seconds(60)), seconds(2));
   Patience patience(seconds(6));
   for (int beat = 0; beat < 10; ++beat) patience.hear(kBegin + beat * seconds(2));

@@ -94,11 +94,15 @@ TEST(Env, ShowsOnlyVariablesThatAffectRanks) {
   ProcessOptions options = sandbox.options({"env", "--json"});
   options.environment["NCCL_DEBUG"] = "INFO";
   options.environment["AWS_SECRET_ACCESS_KEY"] = "hidden";
-  options.environment["SLURM_JWT"] = "hidden";
+  for (const char* const secret :
+       {"SLURM_JWT", "HOOKLINE_TOKEN", "NCCL_PASSWORD", "TORCH_SECRET", "PYTORCH_KEY"})
+    options.environment[secret] = "hidden";
   options.environment["HOOKLINE_DDP__COMM_HOOK"] = "fp16";
   const auto facts = env_of(options);
   EXPECT_EQ(facts["variables"]["NCCL_DEBUG"], "INFO");
-  EXPECT_EQ(facts["variables"]["SLURM_JWT"], "(not shown)");
+  for (const char* const secret :
+       {"SLURM_JWT", "HOOKLINE_TOKEN", "NCCL_PASSWORD", "TORCH_SECRET", "PYTORCH_KEY"})
+    EXPECT_EQ(facts["variables"][secret], "(not shown)") << secret;
   EXPECT_THAT(facts.dump(), Not(HasSubstr("hidden")));
   EXPECT_EQ(facts["config"]["values"]["ddp.comm_hook"],
             "\"fp16\"  # from environment HOOKLINE_DDP__COMM_HOOK");

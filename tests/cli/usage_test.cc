@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "cli/run_hookline.h"
 
 namespace hookline {
@@ -263,11 +265,14 @@ TEST(Command, FailsWhenItsOutputCannotBeWritten) {
 }
 
 TEST(Command, DoesNotLoadLibtorch) {
-  const ProcessResult result = testing::run_process("ldd", Sandbox().options({HOOKLINE_BINARY}));
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out, HasSubstr("libc.so"));
-  EXPECT_THAT(result.out, Not(HasSubstr("torch")));
-  EXPECT_THAT(result.out, Not(HasSubstr("libc10")));
+  const std::filesystem::path build = std::filesystem::path(HOOKLINE_BINARY).parent_path().parent_path();
+  for (const std::string& program : {std::string(HOOKLINE_BINARY), (build / "libexec/hookline/node_relay").string()}) {
+    const ProcessResult result = testing::run_process("ldd", Sandbox().options({program}));
+    EXPECT_EQ(result.exit_code, 0) << program;
+    EXPECT_THAT(result.out, HasSubstr("libc.so"));
+    EXPECT_THAT(result.out, Not(HasSubstr("torch")));
+    EXPECT_THAT(result.out, Not(HasSubstr("libc10")));
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "config/visible_gpus.h"
+#include "launcher/launch/node_setup.h"
 #include "launcher/process/own_address.h"
 #include "launcher/rank/program.h"
 #include "launcher/rank/rank_environment.h"
@@ -124,6 +125,25 @@ TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {
   EXPECT_THAT(variables, Not(Contains("RANK=7")));
   EXPECT_THAT(variables, Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
   EXPECT_THAT(variables, Not(Contains("HOOKLINE_STORE=99:other")));
+}
+
+TEST(RunId, FollowsFromWhatIsStarted) {
+  RunConfig config;
+  Program program;
+  program.file = program.executable = "/bin/train";
+  program.arguments = {"train"};
+  const std::string id = run_id_of(config, program, 2);
+  EXPECT_EQ(run_id_of(config, program, 2), id);
+  Program with_argument = program, other = program;
+  with_argument.arguments.emplace_back("--fast");
+  other.file = other.executable = "/bin/evaluate";
+  RunConfig with_hook = config;
+  with_hook.ddp.comm_hook = "fp16";
+  EXPECT_NE(run_id_of(config, with_argument, 2), id);
+  EXPECT_NE(run_id_of(config, other, 2), id);
+  EXPECT_NE(run_id_of(with_hook, program, 2), id);
+  config.rendezvous.run_id = "mine";
+  EXPECT_EQ(run_id_of(config, program, 2), "mine");
 }
 
 TEST(OmpNumThreads, DividesTheCoresUnlessTheUserSetsIt) {

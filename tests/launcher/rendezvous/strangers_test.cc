@@ -485,6 +485,20 @@ TEST_F(Strangers, WithThousandsOfIdleConnectionsDoNotKeepNodesOut) {
   });
 }
 
+TEST_F(Strangers, WhoSayNothingAreDisconnected) {
+  expect_withstands([&] {
+    const FileDescriptor stranger = connect_here();
+    const auto begin = std::chrono::steady_clock::now();
+    char answer[1024];
+    pollfd readable = {stranger.get(), POLLIN, 0};
+    while (::poll(&readable, 1, 30'000) > 0 && ::recv(stranger.get(), answer, sizeof answer, 0) > 0) {
+    }
+    const auto lasted = std::chrono::steady_clock::now() - begin;
+    EXPECT_GT(lasted, milliseconds(2500)) << "they have three seconds to prove that they hold the token";
+    EXPECT_LT(lasted, milliseconds(25'000));
+  });
+}
+
 TEST_F(Strangers, WhoSendByteByByteDoNotKeepNodesOut) {
   std::atomic<bool> is_over{false};
   std::thread slow;

@@ -12,7 +12,7 @@
 namespace hookline {
 
 /// What the module brings. All of it is put on the current stream, without waiting, and gives the same bits
-/// on every GPU of one model.
+/// on all GPUs of the same type.
 ///
 /// Each call is for all matrices of a bucket. Tensors are flat, contiguous, of one floating dtype and on one
 /// device. `bucket` may end before the last matrix does. It then counts as zero beyond its end, and no

@@ -12,8 +12,8 @@
 
 namespace hookline::detail {
 
-/// Registers a hook when the code is loaded. A program is loaded before main: at a broken or duplicate row
-/// it exits with 2 and a message. In a plug-in, the RegistrationCollector takes the hook.
+/// Registers a hook when the code is loaded. In a program, this happens before main: at a broken or duplicate
+/// row the program exits with 2 and a message. In a plug-in, the RegistrationCollector takes the hook.
 struct HookRegistration {
   HookRegistration(std::string_view row_json, HookFactory factory);
 };

@@ -67,7 +67,7 @@ NamespaceRefusal explain(const Progress& progress, bool has_user_namespace) {
   if (progress.failed == Step::map_ids)
     return {"the kernel maps no user and group into it" + system_says, kWithoutPrivileges};
   if (progress.failed == Step::detach_mounts)
-    return {"its mounts can't be kept apart from the system's" + system_says + ", as below a chroot",
+    return {"its mounts can't be kept apart from the system's" + system_says + ", as happens inside a chroot",
             "run hookline where / is a mount point"};
   return {
       "the kernel mounts no /proc for it" + system_says +

@@ -46,8 +46,10 @@ const std::map<std::string, std::string>& reasons() {
       {"logs-specs", "names a Python class"},
       {"duplicate-stdout-filters", "hookline does not filter output lines"},
       {"duplicate-stderr-filters", "hookline does not filter output lines"},
-      {"use-agent-store", "rank 0 serves the store, or with several hosts the launcher"},
-      {"no-use-agent-store", "rank 0 serves the store, or with several hosts the launcher"},
+      {"use-agent-store",
+       "the launcher serves the store for a Python program and with several hosts, else rank 0 does"},
+      {"no-use-agent-store",
+       "the launcher serves the store for a Python program and with several hosts, else rank 0 does"},
       {"use-env", "ranks always get their numbers in environment variables"},
       {"virtual-local-rank", "each rank uses the GPU of its LOCAL_RANK"},
   };

@@ -30,7 +30,7 @@ double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-/// Not duration_text(): it ticks in place, so that each second must show, even after hours.
+/// Not duration_text(): this clock ticks in place, so each second must show, even after hours.
 std::string clock_text(std::chrono::steady_clock::duration time) {
   const auto total = std::chrono::duration_cast<std::chrono::seconds>(time).count();
   char text[64];

@@ -22,9 +22,9 @@ bool is_own_address(const std::string& host);
 /// that is a name, or such an address itself.
 bool has_family_of(const std::string& address);
 
-/// The interface through which connections to `address` go, which is IPv4 in digits: of an interface that is
-/// named for IPv6, Gloo might take an address that is valid on its link alone. Connections to an address of
-/// this host's own go, for this purpose, through the interface that has it. Empty if it is not known.
+/// The interface through which connections to `address` go; empty if it is not known, or if `address` is not
+/// IPv4 in digits: given an interface's name in an IPv6 run, Gloo might take an address of it that is valid
+/// on its link alone. An address of this host's own counts as reached through the interface that has it.
 std::string interface_towards(const std::string& address);
 
 /// "10.0.0.1, 192.168.1.7": of this machine's interfaces, without loopback and IPv6 link-local ones.

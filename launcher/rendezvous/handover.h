@@ -31,8 +31,8 @@ class Handover {
   /// Has `place`, where the nodes met or tried to meet last, lead to the next successor, and returns what is
   /// to be logged of that. Nothing if there is none left.
   std::optional<std::string> turn(MeetingPlace& place, Time now);
-  /// What is to be logged of the place that turn() led to last, if it can't be used: `why`. Empty if it did
-  /// not lead to any yet.
+  /// What is to be logged if the place that turn() led to last can't be used. `why`: the reason. Empty if
+  /// turn() has not led to a place yet.
   std::string obstacle(const MeetingPlace& place, const std::string& why) const;
 
   /// How long the nodes have to meet at a successor.

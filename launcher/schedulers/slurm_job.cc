@@ -103,7 +103,7 @@ int follow_job(const std::string& job, const std::filesystem::path& log, Signals
     show();
     failures = code == 0 ? 0 : failures + 1;
     if (failures == kMostFailures || text.find("Invalid job id") != text.npos)
-      throw SlurmError("Slurm does not know the job " + job + " any more: " + text);
+      throw SlurmError("the job " + job + " can't be followed any more: " + text);
     const std::string state = field(text, "JobState");
     if (code == 0 && is_over(state)) {
       show();

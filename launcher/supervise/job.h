@@ -24,7 +24,7 @@ struct RankSpec {
   std::filesystem::path log_folder;  // exists; gets stdout.log and stderr.log, and may get error.json
 };
 
-/// The other nodes: a further source of stop requests, besides the ranks and the user, and who gets reports.
+/// The other nodes: they get reports, and are a source of stop requests besides the ranks and the user.
 struct StopSource {
   std::function<int()> descriptor;  // empty: no such source; returns -1 once nothing more will arrive
   std::function<bool()> read;       // called after each wait; true, once: stop the ranks

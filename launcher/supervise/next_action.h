@@ -30,8 +30,8 @@ struct RankStuck {
 struct ProcessesLeft {};
 using Event = std::variant<RankEnded, SignalReceived, GraceOver, RankStuck, ProcessesLeft>;
 
-// What the supervisor does about an event. Forward signals the ranks' process groups; Stop and Kill also
-// signal all other processes that the ranks started.
+// What the supervisor does about an event. A Forward goes to the ranks' process groups; a Stop and a Kill go
+// also to all other processes that the ranks started.
 struct Nothing {
   bool operator==(const Nothing&) const = default;
 };

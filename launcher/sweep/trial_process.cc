@@ -123,7 +123,7 @@ void TrialFolder::clear(bool keeps_plan) const {
       if (!error) fs::remove_all(each, error);
     if (!error) return;
     if (TrialRun::Clock::now() >= patience)
-      throw Error("the trial's folder '" + path_.string() + "' can't be made: " + error.message());
+      throw Error("the trial's folder '" + path_.string() + "' can't be emptied: " + error.message());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }

@@ -232,7 +232,7 @@ void JoiningRelay::connect_again_if_silent(Clock::time_point now) {
   } else if (now >= connect_again_at_) {
     joined_->connect_again();
     connect_again_at_ = now + connect_again_every_;
-    connect_again_every_ *= 2;  // it may be busy with as many others
+    connect_again_every_ *= 2;  // the serving relay may be busy with many other nodes
   }
 }
 

@@ -2,10 +2,11 @@
 // store. The launcher starts it if a run has several nodes, or one whose ranks run Python; its only argument
 // is JSON that says where they meet. Alone, it gets only "store".
 //
-// The launcher first writes "secret SECRET", then "up LINE", which goes to the coordinator, and the
-// coordinator's launcher "down NODE LINE", which goes to that node, or to all if NODE is "*". This process
-// answers "serves yes" or "serves no": whether the nodes meet at this one. Then it passes on "up NODE ADDRESS
-// LINE" (at the node where they meet) and "down LINE", and reports "lost NODE" (nothing arrives from it),
+// The launcher first writes "secret SECRET". Then it writes "up LINE", which goes to the coordinator; the
+// coordinator's launcher writes "down NODE LINE", which goes to that node, or to all if NODE is "*". This
+// process answers "serves yes" or "serves no": whether the nodes meet at this one. Then it passes on
+// "up NODE ADDRESS LINE" (at the node where they meet) and "down LINE", and reports "lost NODE" (nothing
+// arrives from it),
 // "back NODE", "warning TEXT", "unusable WHY" (it can't join, or can't continue), and "gone WHY" (the node
 // where they meet can't be reached). After the last two, "meet JSON" makes it begin again at another place.
 // "store ROUND here" opens the store for this node's ranks, "store ROUND tcp" also at a port; the answer is

@@ -136,7 +136,7 @@ Check judge_links(const std::vector<Link>& links) {
 std::string advice_for(const std::string& error) {
   static constexpr std::pair<std::string_view, const char*> kKnown[] = {
       {"Too many open files", kMoreFiles},
-      {"No space left on device", "make room on the disk, or in /dev/shm, that the message names"},
+      {"No space left on device", "make room on the disk or in /dev/shm, whichever the message names"},
       {"out of memory", "free memory on that host or GPU, or start fewer ranks on it"},
       {"Cannot allocate memory", "free memory on that host, or start fewer ranks on it"},
   };

@@ -67,7 +67,7 @@ std::string HookChooser::resume(const nlohmann::json& saved) {
     const BucketParameters buckets = ddp_.buckets();
     std::vector<BucketParameters> layouts =
         layouts_of(cut_into_buckets(order_of(buckets), ddp_.options().bucket_limits), options_.bucket_bytes);
-    if (!are_same(buckets, layouts[settings_.size_of(chosen)])) return "its buckets can't be had again";
+    if (!are_same(buckets, layouts[settings_.size_of(chosen)])) return "its buckets can't be restored";
     layouts_ = std::move(layouts);
   }
   saved.at("plain_seconds").get_to(plain_);

@@ -32,8 +32,8 @@ double busy_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Times all-reduces. The ranks agree on the results together, since a message may take as long as what it
-/// tells.
+/// Times all-reduces. The ranks agree on several results in one message, since a message may take as long as
+/// the all-reduce whose time it carries.
 class Prober {
  public:
   Prober(World& world, c10d::ProcessGroup& group, const std::string& name)

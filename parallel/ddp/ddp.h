@@ -83,9 +83,10 @@ class Ddp : public ParallelStrategy {
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
 
-  /// Makes `hook`, built on hook_context(), communicate the gradients. Before the first forward. With
-  /// hook_between_hosts a run on one host has nothing for it to do: gradients are averaged exactly, and a
-  /// warning says so. Throws Error for a second hook, and for one that was built without a context.
+  /// Makes `hook`, built on hook_context(), communicate the gradients. Call it before the first forward.
+  /// With hook_between_hosts a run on one host has nothing for it to do: gradients are averaged exactly,
+  /// and a warning says so. Throws Error for a second hook, after the first forward, and for a hook that
+  /// was built without a context.
   void register_comm_hook(std::unique_ptr<CommHook> hook);
 
   /// Builds a hook with `context`, or returns null.
@@ -115,7 +116,7 @@ class Ddp : public ParallelStrategy {
   /// several hosts, whose ranks share memory.
   HookContext context_between_hosts();
 
-  /// Throws Error, on the rank that it happens to, if a parameter was exchanged after the model was prepared.
+  /// Throws Error, on the rank that it happens to, if a parameter was replaced after the model was prepared.
   void before_forward() override;
   /// Replaces `outputs` by aliases that show when a backward pass of this forward begins
   /// (parallel/model/backward_sink.h).
@@ -234,7 +235,7 @@ class Ddp : public ParallelStrategy {
   std::function<void()> after_each_step_;
   // Set if there is a hook for this one step only, which also averages what the hook before it held back.
   std::optional<std::int64_t> last_hooked_step_;
-  std::int64_t steps_that_ended_ = 0;  // and were told of
+  std::int64_t steps_that_ended_ = 0;  // and after which before_forward() has acted already
   std::chrono::steady_clock::time_point backward_began_at_{};
   std::unique_ptr<GradientRecorder> recorder_;              // until a hook has it
   std::int64_t resumed_steps_ = 0;                          // reduced steps of the run that this one resumes

@@ -11,9 +11,9 @@
 
 namespace hookline {
 
-/// The parts "model" and "hook", to be saved and loaded in this order. What a hook can't restore is told
-/// before the first forward, since it may be registered until then. `accumulates`: whether gradients wait for
-/// more, and belong in a checkpoint.
+/// The parts "model" and "hook", to be saved and loaded in this order. What can't be restored of a hook
+/// is logged before the first forward, since a hook may be registered until then. `accumulates`: whether
+/// gradients wait for more, and belong in a checkpoint.
 std::vector<CheckpointPart> checkpoint_parts(const std::shared_ptr<Ddp>& ddp,
                                              std::function<bool()> accumulates);
 

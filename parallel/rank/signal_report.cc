@@ -101,7 +101,8 @@ void write_memory_fault(Writer& out, const SignalReport& report) {
   const auto address = reinterpret_cast<std::uintptr_t>(report.info.si_addr);
   if (report.info.si_code != SEGV_MAPERR && report.info.si_code != SEGV_ACCERR) {
     // The processor does not report which invalid address it was.
-    out << "the program used a pointer that holds no address, such as one that was freed or overwritten";
+    out << "the program used a pointer that holds no valid address, such as one that was freed or "
+           "overwritten";
   } else if (has_overflowed(report)) {
     out << "the thread's stack overflowed at address ";
     out.address(address) << ", as it does in infinite recursion";
@@ -140,7 +141,8 @@ void write_reason(Writer& out, const SignalReport& report) {
     case SIGBUS:
       out << "the memory at address ";
       out.address(reinterpret_cast<std::uintptr_t>(info.si_addr))
-          << " can't be had: its file was cut, its disk or /dev/shm is full, or the address is not aligned";
+          << " is not available: its file was truncated, its disk or /dev/shm is full, or the address is "
+             "not aligned";
       return;
     case SIGFPE:
       if (info.si_code == FPE_INTDIV)

@@ -447,7 +447,7 @@ void Checkpointer::remind() noexcept {
            ", but the run has saved no checkpoint: " + reason_for_none());
     }
   } catch (const std::exception& error) {
-    log::debug(std::string("whether checkpoints were saved can't be said: ") + error.what());
+    log::debug(std::string("can't tell whether checkpoints were saved: ") + error.what());
   }
 }
 

@@ -56,7 +56,7 @@ at::Tensor ShardedParameters::whole(const at::Tensor& parameter, const at::Tenso
   if (piece.numel() != own)
     throw Error("the optimizer keeps " + count_text(piece.numel(), "element") + " beside '" + entry->name +
                 "', of which this rank steps " + std::to_string(own) +
-                ": step what prepare() returned for the optimizer, not the one that it was given");
+                ": call step() on what prepare() returned, not on the optimizer that was passed to it");
   std::int64_t longest = 0;
   for (int rank = 0; rank < world_->size(); ++rank) longest = std::max(longest, entry->share_of(rank).count);
   at::Tensor padded = at::zeros({longest}, piece.options().requires_grad(false));

@@ -21,7 +21,7 @@ struct Resumption {
   std::string checkpoint;  // its folder, for messages
   int saved_ranks = 1;
   int ranks = 1;
-  std::vector<std::string> resets = {};  // what could not be restored, to be told
+  std::vector<std::string> resets = {};  // what could not be restored, to be logged
 
   bool same_ranks() const { return saved_ranks == ranks; }
   /// Warns of the resets, if `here`, and forgets them.

@@ -58,7 +58,7 @@ struct FailureWatch::State {
   /// failure, if it has one without a cause on another rank. Does nothing if this rank does not wait: it may
   /// then finish undisturbed.
   void lose_store(int rank, RunFailed::Cause cause, const std::string& how, const std::string& detail = "");
-  /// Minds the talker, which a store that doesn't answer holds up; on a thread of its own.
+  /// Watches the talker, which hangs if the store does not answer. Runs on a thread of its own.
   void mind(int rank, std::chrono::milliseconds peer_timeout);
 
   RankPosition position_now();

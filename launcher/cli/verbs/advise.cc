@@ -58,8 +58,8 @@ std::vector<Override> overrides_of(const AdviseFlags& flags) {
   return flags.run.overrides(verb, std::move(own));
 }
 
-/// auto, by which hooks are tried, needs whole gradients. Refuses a config that leaves none, by the user's
-/// own key.
+/// Hooks are tried by "auto", which needs whole gradients. Refuses a config that shards the model or the
+/// optimizer, naming the key that does.
 void expect_no_sharding(const RunConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& what, const std::string& off) {
     throw UsageError("hookline advise compares hooks of DDP with a whole optimizer, and " + what + " (" +

@@ -145,8 +145,8 @@ std::vector<ProjectFile> files_of(const std::string& name, const Variant& varian
               {"gpus", ""},
               {"config", kubernetes_config(variant)},
               {"command", R"(["hookline","launch","--config","/etc/hookline/run.toml","build/train"])"}}),
-        "two pods of Kubernetes: name your image, make the Secret that it speaks of, then `kubectl apply -f "
-        "job.yaml`"},
+        "two pods of Kubernetes: name your image, make the Secret as a comment in the file says, then "
+        "`kubectl apply -f job.yaml`"},
        {".gitignore", std::string(kProjectIgnored), ""}});
   std::string rows;
   for (const ProjectFile& file : files)

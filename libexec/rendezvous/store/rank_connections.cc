@@ -17,7 +17,7 @@
 namespace hookline {
 namespace {
 
-// What epoll calls those that listen, of which the last ones are for TCP; connections come after.
+// The numbers of the listening sockets in epoll's events, the last ones for TCP; those of connections follow.
 constexpr std::uint64_t kHere = 0, kTcp = 1, kLastListening = 255;
 constexpr int kMostPortsTried = 32;
 constexpr int kMostWaiting = 4096;  // to be accepted

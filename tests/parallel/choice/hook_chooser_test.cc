@@ -162,7 +162,7 @@ TEST(HookChooser, ResumesInTheBucketsThatItChose) {
     testing::TrainerOf<testing::ManyImpl> other(world, {"toll"}, in_sizes());
     nlohmann::json of_other_buckets = saved;
     of_other_buckets["chosen"] = "toll, 1 MiB buckets";
-    EXPECT_EQ(other.chooser->resume(of_other_buckets), "its buckets can't be had again");
+    EXPECT_EQ(other.chooser->resume(of_other_buckets), "its buckets can't be restored");
     EXPECT_EQ(other.hook(), "none");
   });
 }

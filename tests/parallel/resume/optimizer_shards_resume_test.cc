@@ -231,8 +231,8 @@ TEST(OptimizerShardsResume, ReportsStepsOfTheUnpreparedOptimizer) {
     sgd.step();
     EXPECT_EQ(
         failure_of([&] { accelerator.save_state(folder.path() / "saved"); }),
-        "the optimizer keeps 12 elements beside 'weight', of which this rank steps 6: step what prepare() "
-        "returned for the optimizer, not the one that it was given");
+        "the optimizer keeps 12 elements beside 'weight', of which this rank steps 6: call step() on what "
+        "prepare() returned, not on the optimizer that was passed to it");
   });
 }
 

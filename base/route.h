@@ -1,4 +1,5 @@
-// The addresses of this host and of others, and which of them connections have.
+// Looks up addresses: this host's own on the route to another host, those of a host name, and whether an
+// address is this host's.
 #pragma once
 
 #include <netdb.h>

@@ -133,7 +133,7 @@ std::string json_schema(const Catalog& catalog) {
         {"minimum", 1},
         {"maximum", kSchemaVersion}}},
       {kIncludeKey,
-       {{"description", "Files whose values this one's override; relative to its folder."},
+       {{"description", "Files to include; this file's values override theirs. Relative to its folder."},
         {"type", "array"},
         {"items", {{"type", "string"}}}}},
   };

@@ -8,7 +8,7 @@ namespace hookline {
 namespace {
 
 constexpr const char* kHead =
-    "# A config of hookline. Keys behind a # have the values that are shown.\n"
+    "# A config of hookline. Keys that are commented out have the values that are shown.\n"
     "#   hookline launch --config FILE ./train\n"
     "#   hookline config validate FILE\n";
 

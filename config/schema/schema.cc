@@ -484,7 +484,7 @@ std::vector<KeyRow> make_schema() {
           "logging",
           text("prefix_template",
                "What precedes each line of a rank: ${rank}, ${local_rank}, ${role_name}, ${host}.")),
-      is_prefix, "knows ${rank}, ${local_rank}, ${role_name} and ${host}"));
+      is_prefix, "the placeholders are ${rank}, ${local_rank}, ${role_name} and ${host}"));
   OptionRow trackers =
       option("trackers", OptionType::texts, "", "Where metrics go besides metrics.jsonl in the run folder.");
   trackers.allowed = {"tensorboard", "mlflow"};

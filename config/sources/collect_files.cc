@@ -167,8 +167,9 @@ class Files {
         error(source, include.place, access->what, access->advice);
       } else if (name.empty() || !fs::exists(file, ignored)) {
         error(source, include.place, "'" + name + "' can't be included: there is no such file",
-              name.empty() ? "name a file"
-                           : "looked for " + file.string() + ", which counts from the folder of this file");
+              name.empty()
+                  ? "name a file"
+                  : "looked for " + file.string() + ": the path is relative to the folder of this file");
       } else if (seen_.contains(real)) {
         continue;
       } else if (open_.size() > kDeepestIncludes) {

@@ -6,7 +6,7 @@
 
 namespace hookline {
 
-inline constexpr const char* kIncludeKey = "include";    // other files, whose values this one's override
+inline constexpr const char* kIncludeKey = "include";    // other files; this file's values override theirs
 inline constexpr const char* kProfileTable = "profile";  // [profile.NAME.ddp]: variants
 inline constexpr const char* kSchemaVersionKey = "schema_version";  // that the file was written for
 

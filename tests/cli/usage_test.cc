@@ -266,7 +266,8 @@ TEST(Command, FailsWhenItsOutputCannotBeWritten) {
 
 TEST(Command, DoesNotLoadLibtorch) {
   const std::filesystem::path build = std::filesystem::path(HOOKLINE_BINARY).parent_path().parent_path();
-  for (const std::string& program : {std::string(HOOKLINE_BINARY), (build / "libexec/hookline/node_relay").string()}) {
+  for (const std::string& program :
+       {std::string(HOOKLINE_BINARY), (build / "libexec/hookline/node_relay").string()}) {
     const ProcessResult result = testing::run_process("ldd", Sandbox().options({program}));
     EXPECT_EQ(result.exit_code, 0) << program;
     EXPECT_THAT(result.out, HasSubstr("libc.so"));

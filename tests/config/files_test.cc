@@ -75,7 +75,8 @@ TEST_F(Files, ThatCanNotBeIncludedAreNamed) {
       resolve_file("sub/run.toml").report(),
       "sub/run.toml:1:11: error: 'base.toml' can't be included: there is no such file\n"
       "  1 | include = [\"base.toml\"]\n"
-      "    |           ^~~~~~~~~~~~~ looked for sub/base.toml, which counts from the folder of this file\n");
+      "    |           ^~~~~~~~~~~~~ looked for sub/base.toml: the path is relative to the folder of this "
+      "file\n");
   std::filesystem::create_directory("base");
   TempFolder::write("folder.toml", "seed = 1\ninclude = [\"base\"]\n");
   EXPECT_THAT(resolve_file("folder.toml").report(),

@@ -86,7 +86,8 @@ TEST_F(Messages, SayWhatFormAStringMustHave) {
       "    |              ^~~~~~ must be \"all\", \"none\", or numbers of ranks, such as \"0\" or \"0,2-5\"\n"
       "run.toml:3:19: error: bad value \"[${rnak}]\" for 'prefix_template' in [logging]\n"
       "  3 | prefix_template = \"[${rnak}]\"\n"
-      "    |                   ^~~~~~~~~~~ knows ${rank}, ${local_rank}, ${role_name} and ${host}\n");
+      "    |                   ^~~~~~~~~~~ the placeholders are ${rank}, ${local_rank}, ${role_name} and "
+      "${host}\n");
   for (const std::string ranks : {"", "x", "3-1", "0-", "-1", "1,", "0 1"})
     EXPECT_NE(report_of("[logging]\nshow_ranks = \"" + ranks + "\"\n"), "") << ranks;
   for (const std::string prefix : {"${", "${}", "${rank", "${RANK}"})

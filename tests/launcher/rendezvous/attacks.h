@@ -28,7 +28,8 @@ inline const std::vector<Attack>& attacks() {
        {"Strangers.FindTheTokenNowhere"}},
       {"",
        "looking for a store while a C++ program trains on two hosts, or a Python program on one",
-       "nothing listens at all addresses of a host, and `node_relay` at `main_port` alone, or at 127.0.0.1",
+       "no socket listens on all addresses of a host; `node_relay` listens at `main_port` alone, or at "
+       "127.0.0.1",
        {"Nodes.LetNoStoreOfTheRanksListenOnTheNetwork", "Nodes.ServeAPythonProgramOnOneHostAtLoopbackAlone"}},
       {"a stranger changes nothing, while the run forms and while it trains",
        "HTTP, TLS, noise, a broken handshake, a frame of 2^62 bytes",

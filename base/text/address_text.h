@@ -44,4 +44,8 @@ inline bool is_address(const std::string& host, int family) {
   return inet_pton(family, host.c_str(), &digits) == 1;
 }
 
+inline bool is_in_digits(const std::string& host) {
+  return is_address(host, AF_INET) || is_address(host, AF_INET6);
+}
+
 }  // namespace hookline

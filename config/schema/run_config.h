@@ -64,6 +64,9 @@ struct RendezvousConfig {
   /// Only nodes with the same token may join; empty: $HOOKLINE_TOKEN, else ~/.config/hookline/token.
   std::string token_file;
   bool insecure = false;  ///< Anybody who reaches main_address may join.
+  /// For hookline itself: what all nodes call their meeting place, if their scheduler gives main_address,
+  /// which may then be written differently on each; empty: main_address.
+  std::string meeting_name;
 };
 
 /// [ddp], with the names of Accelerate's DistributedDataParallelKwargs where it has the key.

@@ -398,7 +398,9 @@ std::vector<KeyRow> make_schema() {
           "peer_timeout_seconds",
           "Fail the run if a rank that others wait for sends no heartbeat for this long; 0: never.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::main_address>(
-      "rendezvous", text("main_address", "Name or address of rank 0's host, as all hosts reach it.")));
+      "rendezvous",
+      text("main_address",
+           "Name or address of rank 0's host, as all hosts reach it; written alike on every host.")));
   rows.push_back(key<rendezvous, &RendezvousConfig::main_port>("rendezvous", main_port()));
   rows.push_back(
       with_form(key<rendezvous, &RendezvousConfig::run_id>(

@@ -158,6 +158,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
   setup.meeting.serves = config.launch.node_rank ? *config.launch.node_rank == 0 : is_here;
   setup.meeting.may_join = !config.launch.node_rank;
   setup.meeting.address = meeting.main_address;
+  setup.meeting.name = meeting.meeting_name.empty() ? meeting.main_address : meeting.meeting_name;
   setup.meeting.port = static_cast<int>(meeting.main_port);
   setup.meeting.node = new_id();
   setup.meeting.join_timeout = Seconds(config.launch.join_timeout_seconds);

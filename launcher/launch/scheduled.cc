@@ -115,6 +115,7 @@ bool complete_by_scheduler(RunConfig& config) {
     tell_what_won(config, "rendezvous.main_address", config.rendezvous.main_address, place->main_address,
                   place->address_from);
     config.rendezvous.main_address = place->main_address;
+    config.rendezvous.meeting_name = place->run_id;
     came_from("rendezvous.main_address", place->address_from);
   }
   if (!is_given(config, "rendezvous.main_port")) {

@@ -1,4 +1,4 @@
-// What a command line tells of the program: whether it is a script, and whether Python runs it.
+// What a command line says about the program: whether it is a script, and whether Python runs it.
 #pragma once
 
 #include <string>

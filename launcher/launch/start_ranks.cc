@@ -75,7 +75,10 @@ bool has_the_isolation(const RunConfig& config) {
 /// several.
 bool can_start(const RunConfig& config, const Program& program, std::optional<NodeSetup>& nodes) {
   if (!has_the_gpus(config) || !node_rank_fits(config) || !has_the_isolation(config)) return false;
-  if (!has_many_nodes(config.launch)) return true;
+  if (!has_many_nodes(config.launch)) {
+    drop_given_token();
+    return true;
+  }
   nodes = node_setup(config, program, ranks_of(config.launch));
   return nodes.has_value();
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/regular_file.h"
 #include "config/run_files.h"
 #include "launcher/rank/error_file.h"
 
@@ -15,6 +16,7 @@ constexpr const char* kStoreVariable = "HOOKLINE_STORE_FD";
 constexpr const char* kStatusVariable = "HOOKLINE_STATUS_FD";
 constexpr const char* kLauncherStoreVariable = "HOOKLINE_STORE";
 constexpr const char* kAgentStoreVariable = "TORCHELASTIC_USE_AGENT_STORE";  // of torchrun
+constexpr const char* kInterface = "HOOKLINE_INTERFACE";  // what hookline itself has set the next two to
 constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
 constexpr const char* kNcclInterface = "NCCL_SOCKET_IFNAME";
 
@@ -28,6 +30,31 @@ bool is_variable(const std::string& entry, std::string_view name) {
 }
 
 }  // namespace
+
+/// Does one of NCCL's own files name an interface? The variable would win over them.
+bool nccl_conf_names_interface(const std::vector<std::string>& base) {
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  std::vector<std::string> files = {"/etc/nccl.conf"};
+  for (const std::string& entry : base) {
+    if (is_variable(entry, "NCCL_CONF_FILE")) files.push_back(entry.substr(entry.find('=') + 1));
+    if (is_variable(entry, "HOME")) files.push_back(entry.substr(entry.find('=') + 1) + "/.nccl.conf");
+  }
+  return std::any_of(files.begin(), files.end(), [](const std::string& name) {
+    InputFile file(name, kMostBytes);
+    return file.good() && file.read_all().find(kNcclInterface) != std::string::npos;
+  });
+}
+
+/// Has a launcher around this one named an interface by it, for ranks of its own?
+bool is_of_outer_launcher(const std::vector<std::string>& base, const std::string& entry) {
+  if (is_variable(entry, kInterface)) return true;
+  const auto outer = std::find_if(base.begin(), base.end(),
+                                  [](const std::string& each) { return is_variable(each, kInterface); });
+  if (outer == base.end()) return false;
+  const std::string interface = outer->substr(outer->find('=') + 1);
+  return entry == std::string(kGlooInterface) + "=" + interface ||
+         entry == std::string(kNcclInterface) + "==" + interface;
+}
 
 Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank) {
   const std::filesystem::path folder = place.run_folder;
@@ -70,13 +97,17 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (node.has_agent_store) ours.emplace_back(kAgentStoreVariable, "True");
   // Else PyTorch takes the interface of the address that the host's name stands for, and NCCL guesses.
   const auto is_set = [&base](const char* name) {
-    return std::any_of(base.begin(), base.end(),
-                       [name](const std::string& entry) { return is_variable(entry, name); });
+    return std::any_of(base.begin(), base.end(), [&](const std::string& entry) {
+      return is_variable(entry, name) && !is_of_outer_launcher(base, entry);
+    });
   };
-  if (!node.interface.empty() && node.has_agent_store && !is_set(kGlooInterface))
-    ours.emplace_back(kGlooInterface, node.interface);
-  if (!node.interface.empty() && node.nodes > 1 && !is_set(kNcclInterface))
-    ours.emplace_back(kNcclInterface, "=" + node.interface);
+  const bool names_gloo = node.has_agent_store && !is_set(kGlooInterface);
+  const bool names_nccl = node.nodes > 1 && !is_set(kNcclInterface) && !nccl_conf_names_interface(base);
+  if (!node.interface.empty() && (names_gloo || names_nccl)) {
+    if (names_gloo) ours.emplace_back(kGlooInterface, node.interface);
+    if (names_nccl) ours.emplace_back(kNcclInterface, "=" + node.interface);
+    ours.emplace_back(kInterface, node.interface);
+  }
   if (place.status_descriptor >= 0)
     ours.emplace_back(kStatusVariable, std::to_string(place.status_descriptor));
 
@@ -88,10 +119,10 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
   const Variables ours = rank_variables(base, place, rank);
   // These are left over from a launcher around this one: they lead to the store of another run, and its
   // descriptors. The token is for launchers only.
-  const auto is_stale = [](const std::string& entry) {
-    return is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
-           is_variable(entry, kLauncherStoreVariable) || is_variable(entry, kAgentStoreVariable) ||
-           is_variable(entry, kTokenVariable);
+  const auto is_stale = [&base](const std::string& entry) {
+    return is_of_outer_launcher(base, entry) || is_variable(entry, kStoreVariable) ||
+           is_variable(entry, kStatusVariable) || is_variable(entry, kLauncherStoreVariable) ||
+           is_variable(entry, kAgentStoreVariable) || is_variable(entry, kTokenVariable);
   };
   std::vector<std::string> result;
   for (const std::string& entry : base)

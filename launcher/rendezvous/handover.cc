@@ -14,7 +14,7 @@ std::optional<std::string> Handover::turn(MeetingPlace& place, Time now) {
   const Successor& successor = from_.successors[next_++];
   place.serves = successor.node == place.node;
   place.may_join = false;
-  place.address = successor.address;
+  place.address = place.name = successor.address;
   // All nodes turn to the next one at about the same time, even if this one gives up earlier.
   turn_ends_ += std::chrono::duration_cast<Time::duration>(time_for_one(place));
   place.join_timeout = turn_ends_ - now;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launcher/rendezvous/messages.h"
 #include "launcher/rendezvous/node_link.h"

@@ -15,6 +15,7 @@ struct MeetingPlace {
   bool serves = false;    // the nodes are to meet at this one
   bool may_join = false;  // it may join instead if they already meet at another launcher of this host
   std::string address;
+  std::string name;  // by which all nodes call it, however they write the address
   int port = 0;
   std::string run_id;
   std::string node;  // this one's id

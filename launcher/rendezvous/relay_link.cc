@@ -35,6 +35,7 @@ std::string text_of(const MeetingPlace& place, int descriptor) {
                         {"serves", place.serves},
                         {"may_join", place.may_join},
                         {"address", place.address},
+                        {"name", place.name},
                         {"port", place.port},
                         {"node", place.node},
                         {"join_seconds", place.join_timeout.count()},

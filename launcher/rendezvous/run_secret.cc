@@ -69,6 +69,8 @@ void forget(RunSecret& secret) {
   secret.token.clear();
 }
 
+void drop_given_token() { take_variable(kTokenVariable); }
+
 std::optional<RunSecret> take_given_secret(const std::filesystem::path& file, bool insecure) {
   const std::string variable = take_variable(kTokenVariable);
   if (!file.empty()) return secret_in(file, "token_file");

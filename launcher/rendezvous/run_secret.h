@@ -32,7 +32,11 @@ struct RunSecret {
 /// file is not this user's alone, or the token is too short or has more than one line.
 std::optional<RunSecret> take_given_secret(const std::filesystem::path& file, bool insecure);
 
-/// Overwrites the token in this process's memory, once it is no longer needed.
+/// For a run that needs no token: $HOOKLINE_TOKEN vanishes as above.
+void drop_given_token();
+
+/// Overwrites the token that `secret` holds, once it is no longer needed; not the copies made on its way
+/// here.
 void forget(RunSecret& secret);
 
 /// The secret whose token is in user_token_file(). Throws Error if that can't be used.

@@ -147,8 +147,10 @@ bool JoiningRelay::join() {
   }
   answered_ = Clock::now();
   launcher_.tell("serves", "no");
-  lines_.send(
-      std::make_shared<const std::string>(to_line(StoreWord{StoreWord::Kind::reached, 0, joined_->address})));
+  if (is_in_digits(joined_->address)) {  // else it is valid on one link alone
+    const StoreWord word{StoreWord::Kind::reached, 0, joined_->address};
+    lines_.send(std::make_shared<const std::string>(to_line(word)));
+  }
   resume();
   return true;
 }
@@ -226,11 +228,13 @@ std::optional<std::string> JoiningRelay::look_at_connection(Clock::time_point no
 }
 
 void JoiningRelay::connect_again_if_silent(Clock::time_point now) {
-  if (now - answered_ <= place_.node_timeout / 2) {
+  if (now - answered_ <=
+      std::max<Clock::duration>(place_.node_timeout / 2, beat_of(place_.node_timeout) + 2 * kTimeToAnswer)) {
     connect_again_every_ = kConnectAgainAfter;
     connect_again_at_ = now;
   } else if (now >= connect_again_at_) {
     joined_->connect_again();
+    if (!cut_since_) cut_since_ = now;
     connect_again_at_ = now + connect_again_every_;
     connect_again_every_ *= 2;  // the serving relay may be busy with many other nodes
   }

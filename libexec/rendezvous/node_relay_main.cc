@@ -57,7 +57,7 @@ std::optional<std::string> wait_for_line(LauncherSocket& launcher, const std::st
 
 void relay(const RelayPlace& place, const std::string& secret, zmq::context_t& context,
            LauncherSocket& launcher) {
-  const RunKeys keys = hookline::keys_of(secret, place.address_and_port());
+  const RunKeys keys = hookline::keys_of(secret, hookline::host_and_port(place.name, place.port));
   bool taken_here = false;
   if (place.serves) {
     try {
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   }
   // A scheduler signals every process of a job. This one ignores signals: its launcher tells it when to end.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  const rlimit no_core = {0, 0};  // which would hold the secret
+  const rlimit no_core = {0, 0};  // it would hold the secret
   ::setrlimit(RLIMIT_CORE, &no_core);
   const RelayPlace first = hookline::place_of(argv[1]);
   LauncherSocket launcher(first.descriptor);

@@ -24,9 +24,13 @@ class Patience {
 
   /// Something has come.
   void hear(Time now) {
-    constexpr int kForgetEvery = 8;  // the worst lateness shrinks by an eighth with what comes in time
+    constexpr int kForgetEvery = 8;  // the worst lateness shrinks by an eighth with each heartbeat's time
     const Duration late = heard_ == Time() ? Duration::zero() : now - heard_ - beat_of(timeout_);
-    lateness_ = std::max({late, lateness_ - lateness_ / kForgetEvery, Duration::zero()});
+    if (now - forgot_ >= beat_of(timeout_)) {  // what comes between heartbeats says nothing of their lateness
+      lateness_ -= lateness_ / kForgetEvery;
+      forgot_ = now;
+    }
+    lateness_ = std::max(late, lateness_);
     heard_ = now;
   }
   /// Forgets when it was heard last, but not how late it has been.
@@ -40,7 +44,8 @@ class Patience {
 
  private:
   std::chrono::milliseconds timeout_;
-  Time heard_{};  // Time(): not since begin_anew()
+  Time heard_{};   // Time(): not since begin_anew()
+  Time forgot_{};  // when lateness_ shrank last
   Duration lateness_{};
 };
 

@@ -17,7 +17,7 @@ struct RunKeys {
   KeyPair serving, joining;
 };
 
-/// Derives the keys of those who meet at `place` ("node1:29500", as all nodes are told) by BLAKE2b
+/// Derives the keys of those who meet at `place` ("node1:29500", as all nodes call it) by BLAKE2b
 /// (libsodium's crypto_generichash). With the place in them, nobody can lead a node to another run that has
 /// the same secret. The secret must be as hard to guess as a key: whoever records a handshake can try secrets
 /// at leisure. Throws Error if libsodium can't be used.

@@ -21,13 +21,12 @@ constexpr milliseconds kTimeToHear{3000};  // at the end: for the other nodes to
 
 /// The run's address, if that is in digits. Empty, for all addresses of this host, if it is a name: the
 /// others may know this host by another address than it does.
-std::string own_address(const RelayPlace& place) {
-  const bool is_digits = is_address(place.address, AF_INET) || is_address(place.address, AF_INET6);
-  return is_digits ? place.address : "";
+std::string address_to_bind(const RelayPlace& place) {
+  return is_in_digits(place.address) ? place.address : "";
 }
 
 std::string endpoint_of(const RelayPlace& place) {
-  const std::string address = own_address(place);
+  const std::string address = address_to_bind(place);
   return "tcp://" + host_and_port(address.empty() ? "*" : address, place.port);
 }
 

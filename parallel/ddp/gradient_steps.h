@@ -24,7 +24,7 @@ class GradientSteps {
   /// rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1: …".
   FuturePtr reduce(std::int64_t elements, const std::string& name, const std::function<FuturePtr()>& reduce);
 
-  /// The steps that are over, and so the number of the one that comes or goes on.
+  /// How many steps are over: also the number, from 0, of the step in progress.
   std::int64_t count() const { return elements_reduced_ / elements_; }
   void start_at(std::int64_t step) { elements_reduced_ = step * elements_; }
   /// When the last bucket was handed over. What a hook computes before it starts a collective is before that.

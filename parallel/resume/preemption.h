@@ -22,7 +22,7 @@ class Preemption {
   /// Call it after step `step`, alike on all ranks: are they to save and end? Asks the others at most every
   /// 0.3 s, unless steps are longer.
   bool look(std::int64_t step);
-  /// Trains on, whatever comes.
+  /// Ignores all further warnings.
   void ignore();
 
  private:

@@ -22,6 +22,13 @@ std::string name(int host) { return name(std::to_string(host)); }
 std::filesystem::path folder_of(int host) { return "/etc/netns/" + name(host); }
 std::string port(int host) { return "port" + std::to_string(host); }
 
+/// What know() has written.
+void remove_folders(int count) {
+  std::error_code ignored;
+  for (int host = 0; host < count; ++host) std::filesystem::remove_all(folder_of(host), ignored);
+  std::filesystem::remove(folder_of(0).parent_path(), ignored);  // if it is empty
+}
+
 bool run(const std::string& program, std::vector<std::string> arguments) {
   ProcessOptions options;
   options.arguments = std::move(arguments);
@@ -33,6 +40,7 @@ bool ip(std::vector<std::string> arguments) { return run(IP_PROGRAM, std::move(a
 }  // namespace
 
 Hosts::Hosts(int count) : count_(count) {
+  remove_folders(count);  // of a killed process that had this one's number
   ok_ = ip({"netns", "add", name(kSwitch)}) &&
         ip({"-n", name(kSwitch), "link", "add", "switch", "type", "bridge"}) &&
         ip({"-n", name(kSwitch), "link", "set", "switch", "up"});
@@ -48,11 +56,8 @@ Hosts::Hosts(int count) : count_(count) {
 }
 
 Hosts::~Hosts() {
-  for (int host = 0; host < count_; ++host) {
-    ip({"netns", "del", name(host)});
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_of(host), ignored);
-  }
+  for (int host = 0; host < count_; ++host) ip({"netns", "del", name(host)});
+  remove_folders(count_);
   ip({"netns", "del", name(kSwitch)});
 }
 

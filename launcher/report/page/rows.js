@@ -18,11 +18,11 @@ function made(tag, text = "", attributes = {}) {
 
 // --- numbers for people, as the launcher writes them ----------------------------------------------------------------
 
-// As rounded() of base/number_text does: an integer with more digits is written in full.
+// As rounded() of base/text/number_text does: an integer with more digits is written in full.
 const rounded = (value, digits) =>
   String(Math.abs(value) >= 10 ** digits ? Math.round(value) : Number(value.toPrecision(digits)));
 
-// As count_text() of base/count_text does.
+// As count_text() of base/text/count_text does.
 const countText = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
 
 // The largest unit in which the value, in three digits, is at least 1.
@@ -30,7 +30,7 @@ const inUnits = (value, units) => units.find(([size]) => value >= 0.9995 * size)
 const kByteUnits = [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
 const kTimeUnits = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"]];
 
-// As duration_text() of base/duration_text does.
+// As duration_text() of base/text/duration_text does.
 function durationText(seconds) {
   const inTwo = (time, size, large, small) =>
     `${Math.floor(time / size)} ${large}${time % size ? ` ${time % size} ${small}` : ""}`;

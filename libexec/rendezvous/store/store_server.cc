@@ -21,20 +21,24 @@ StoreServer::StoreServer(LauncherSocket& launcher, std::string address, Others o
     : launcher_(launcher), address_(std::move(address)), others_(std::move(others)) {}
 
 std::vector<std::string> StoreServer::places() const {
-  if (is_address(address_, AF_INET) || is_address(address_, AF_INET6)) return {address_};
+  if (is_in_digits(address_)) return {address_};
   // An address that is none of this host's is translated on the way, to an unknown one of its own.
   if (!std::all_of(reached_at_.begin(), reached_at_.end(), is_here)) return {kAllAddresses};
-  std::set<std::string> places = reached_at_;
+  if (!reached_at_.empty()) return {reached_at_.begin(), reached_at_.end()};
+  std::vector<std::string> own;
   std::string ignored;
-  for (const std::string& own : addresses_of(address_, ignored))
-    if (is_here(own)) places.insert(own);
-  if (places.empty()) return {kAllAddresses};
-  return {places.begin(), places.end()};
+  for (const std::string& each : addresses_of(address_, ignored))
+    if (is_in_digits(each) && is_here(each)) own.push_back(each);
+  return own.empty() ? std::vector<std::string>{kAllAddresses} : own;
 }
 
-std::string StoreServer::own_address() const {
-  const bool is_name = !is_address(address_, AF_INET) && !is_address(address_, AF_INET6);
-  return is_name && !reached_at_.empty() && is_here(*reached_at_.begin()) ? *reached_at_.begin() : address_;
+std::string StoreServer::address_for_ranks() const {
+  if (is_in_digits(address_)) return address_;
+  const std::string* own =
+      nullptr;  // other hosts do not reach a loopback address, of which there may be one, too
+  for (const std::string& each : reached_at_)
+    if (is_here(each) && (!own || is_loopback(*own))) own = &each;
+  return own ? *own : address_;
 }
 
 void StoreServer::open(const std::string& text) {
@@ -44,7 +48,7 @@ void StoreServer::open(const std::string& text) {
   const std::string name = ranks_.listen_here();
   const int port = how == " tcp" ? ranks_.listen_at(places(), others_.is_member) : 0;
   launcher_.tell("store",
-                 std::to_string(round) + " " + name + " " + std::to_string(port) + " " + own_address());
+                 std::to_string(round) + " " + name + " " + std::to_string(port) + " " + address_for_ranks());
 }
 
 void StoreServer::serve_ranks() {

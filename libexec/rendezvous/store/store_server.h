@@ -41,7 +41,7 @@ class StoreServer {
 
  private:
   /// By which others reach this node, as far as they have told it.
-  std::string own_address() const;
+  std::string address_for_ranks() const;
   /// The addresses at which to listen by TCP.
   std::vector<std::string> places() const;
   void answer(const std::vector<StoreHub::Answer>& answers);

@@ -31,8 +31,7 @@ std::optional<StoreWord> store_word_of(std::string_view line) {
   if (take_text(line, "reached ")) {
     word.kind = Kind::reached;
     word.bytes = line;
-    const bool is_one = is_address(word.bytes, AF_INET) || is_address(word.bytes, AF_INET6);
-    return is_one ? std::optional(word) : std::nullopt;
+    return is_in_digits(word.bytes) ? std::optional(word) : std::nullopt;
   }
   if (take_text(line, "open "))
     word.kind = Kind::open;

@@ -10,6 +10,7 @@
 
 #include "config/visible_gpus.h"
 #include "launcher/launch/node_setup.h"
+#include "launcher/launch/script_kind.h"
 #include "launcher/process/own_address.h"
 #include "launcher/rank/program.h"
 #include "launcher/rank/rank_environment.h"
@@ -104,6 +105,14 @@ TEST(RankEnvironment, NamesTheInterfaceForWhatWouldGuessOne) {
   EXPECT_THAT(users, Contains("GLOO_SOCKET_IFNAME=e1"));
   EXPECT_THAT(users, Contains("NCCL_SOCKET_IFNAME=e2"));
   EXPECT_THAT(users, Not(AnyOf(Contains("GLOO_SOCKET_IFNAME=e0"), Contains("NCCL_SOCKET_IFNAME==e0"))));
+  const TemporaryFolder folder;
+  const std::string conf = folder.write("nccl.conf", "NCCL_SOCKET_IFNAME=ib0\n");
+  EXPECT_THAT(rank_environment({"NCCL_CONF_FILE=" + conf}, place, 1),
+              Not(Contains("NCCL_SOCKET_IFNAME==e0")));
+  const auto inner = rank_environment({"HOOKLINE_INTERFACE=lo", "GLOO_SOCKET_IFNAME=lo"}, place, 1);
+  EXPECT_THAT(inner, Contains("GLOO_SOCKET_IFNAME=e0")) << "the other one is of a launcher around this one";
+  EXPECT_THAT(inner, Not(Contains("GLOO_SOCKET_IFNAME=lo")));
+  EXPECT_THAT(inner, Contains("HOOKLINE_INTERFACE=e0"));
 }
 
 TEST(OwnAddress, KnowsTheInterfaceThatLeadsThere) {
@@ -125,6 +134,25 @@ TEST(RankEnvironment, KeepsTheUsersVariablesAndReplacesAnOuterLaunchers) {
   EXPECT_THAT(variables, Not(Contains("RANK=7")));
   EXPECT_THAT(variables, Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
   EXPECT_THAT(variables, Not(Contains("HOOKLINE_STORE=99:other")));
+}
+
+TEST(RunsPython, IsSeenOnTheCommandLine) {
+  const TemporaryFolder folder;
+  const auto runs = [&](const std::vector<std::string>& command) {
+    return runs_python(find_program(command, search_path()));
+  };
+  const std::string plain = folder.write("train.py", "print(1)\n");
+  const std::string with_line = folder.write("train", "#!/usr/bin/env -S python3 -u\nprint(1)\n", true);
+  const std::string shell = folder.write("start", "#!/bin/sh\nexec python3 train.py\n", true);
+  EXPECT_TRUE(runs({plain}));
+  EXPECT_TRUE(runs({with_line}));
+  EXPECT_TRUE(runs({"python3", "-m", "train"}));
+  EXPECT_TRUE(runs({"/usr/bin/env", "python3", "-m", "train"}));
+  EXPECT_TRUE(runs({"/usr/bin/env", "A=1", "/opt/bin/python3.11", "-m", "train"}));
+  EXPECT_TRUE(runs({shell, plain}));
+  EXPECT_FALSE(runs({shell})) << "it starts Python, but does not show it";
+  EXPECT_FALSE(runs({"/bin/sh", "-c", "python3 train.py; true"}));
+  EXPECT_FALSE(runs({"/usr/bin/env", "./train", "--lang", "python-like"}));
 }
 
 TEST(RunId, FollowsFromWhatIsStarted) {

@@ -24,7 +24,7 @@ inline const std::vector<Attack>& attacks() {
        {"Strangers.WhoReplayWhatTheyRecordedChangeNothing"}},
       {"",
        "reading the token in command lines, logs, configs, run folders or environments of processes",
-       "it is not there; and the process that keeps it leaves no core file",
+       "it is not there; and the process that keeps it writes no core file",
        {"Strangers.FindTheTokenNowhere"}},
       {"",
        "looking for a store while a C++ program trains on two hosts, or a Python program on one",

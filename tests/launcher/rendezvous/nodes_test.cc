@@ -462,12 +462,15 @@ TEST_F(Nodes, ServeAPythonProgramOnOneHostAtLoopbackAlone) {
 }
 
 TEST_F(Nodes, EndIfTheProcessThatServesAPythonProgramsStoreIsGone) {
-  folder_.write("train.py", "import time\nprint('here', flush=True)\ntime.sleep(1)\nraise SystemExit(5)\n");
+  folder_.write("train.py",
+                "import os, time\nprint('here', flush=True)\n"
+                "while not os.path.exists('go'): time.sleep(0.02)\nraise SystemExit(5)\n");
   const auto run = launch(0, {"launch.max_restarts=1"}, {PYTHON_PROGRAM, "train.py"});
   ASSERT_TRUE(run->wait_for("here")) << run->err();
   const pid_t relay = relay_of(*run);
   ASSERT_NE(relay, 0);
   kill(relay, SIGKILL);
+  folder_.write("go", "");
   const ProcessResult result = run->wait();
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, ::testing::EndsWith(

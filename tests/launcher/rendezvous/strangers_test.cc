@@ -222,15 +222,13 @@ TEST_F(Strangers, WithoutEncryptionGetNoAnswer) {
 /// and the port of the meeting place, passes on what the two send each other, and records it.
 class Between {
  public:
-  explicit Between(int port) : port_(port) {
+  explicit Between(int port) : port_(port), to_port_(port) {
     if (!hosts_.ok()) return;
-    there_.sin_family = AF_INET;
-    there_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    there_.sin_port = htons(static_cast<std::uint16_t>(port));
-    std::thread([this] {  // which stays on that host, as its socket does
+    const sockaddr_in here = loopback_at(port);
+    std::thread([this, here] {  // which stays on that host, as its socket does
       if (!hosts_.enter(0)) return;
       listening_ = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      is_there_ = ::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&there_), sizeof there_) == 0 &&
+      is_there_ = ::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0 &&
                   ::listen(listening_.get(), 4) == 0;
     })
         .join();
@@ -248,7 +246,7 @@ class Between {
   }
   int port() const { return port_; }
   /// From now on passes everything on to another port.
-  void lead_to(int port) { there_.sin_port = htons(static_cast<std::uint16_t>(port)); }
+  void lead_to(int port) { to_port_ = port; }
   /// What the node has sent so far, and what it has received.
   std::string sent() const { return copy_of(sent_); }
   std::string received() const { return copy_of(received_); }
@@ -257,13 +255,21 @@ class Between {
   int connections() const { return connections_; }
 
  private:
+  static sockaddr_in loopback_at(int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    return address;
+  }
   void carry() {
     while (!is_over_) {
       pollfd waiting = {listening_.get(), POLLIN, 0};
       if (::poll(&waiting, 1, 50) <= 0) continue;
       const FileDescriptor node(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
       const FileDescriptor place(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (::connect(place.get(), reinterpret_cast<const sockaddr*>(&there_), sizeof there_) != 0) continue;
+      const sockaddr_in there = loopback_at(to_port_);
+      if (::connect(place.get(), reinterpret_cast<const sockaddr*>(&there), sizeof there) != 0) continue;
       ++connections_;
       while (!is_over_ && !is_cut_.exchange(false)) {
         pollfd both[] = {{node.get(), POLLIN, 0}, {place.get(), POLLIN, 0}};
@@ -290,7 +296,7 @@ class Between {
 
   testing::Hosts hosts_{1};
   int port_;
-  sockaddr_in there_{};
+  std::atomic<int> to_port_;
   FileDescriptor listening_;
   bool is_there_ = false;
   std::atomic<bool> is_over_{false}, is_cut_{false};
@@ -331,11 +337,13 @@ TEST_F(Strangers, WhoReplayWhatTheyRecordedChangeNothing) {
 }
 
 TEST_F(Strangers, WhoReplayWithinTheRunChangeNothing) {
-  const auto first = launch(0);
+  // So long that the node does not connect anew by itself.
+  const std::vector<std::string> patient = {"rendezvous.node_timeout_seconds=100"};
+  const auto first = launch(0, kToken, patient);
   ASSERT_TRUE(first->wait_for("waiting for other nodes"));
   Between recorder(port_);
   if (!recorder.is_there()) GTEST_SKIP() << kNoHosts;
-  const auto second = recorder.start(options_of(1));
+  const auto second = recorder.start(options_of(1, kToken, patient));
   ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
   for (int times = 0; times < 3; ++times) {
     const FileDescriptor stranger = connect_here();
@@ -376,8 +384,9 @@ TEST_F(Strangers, WhoCutConnectionsDoNotEndTheRun) {
   const auto second = link.start(options_of(1));
   ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
   for (int times = 1; times <= 3; ++times) {
+    const int before = link.connections();
     link.cut();
-    ASSERT_TRUE(eventually([&] { return link.connections() == 1 + times; })) << second->err();
+    ASSERT_TRUE(eventually([&] { return link.connections() > before; })) << second->err();
   }
   folder_.write("exit", "");
   const ProcessResult one = first->wait(), two = second->wait();

@@ -38,6 +38,13 @@ TEST(Patience, ForgetsWhatWasLateLongAgo) {
   EXPECT_LT(patience.limit(), seconds(6) + milliseconds(20));
 }
 
+TEST(Patience, RemembersWhatWasLateThoughMuchComesBehindIt) {
+  Patience patience(seconds(6));
+  patience.hear(kBegin);
+  for (int i = 0; i < 50; ++i) patience.hear(kBegin + seconds(4) + milliseconds(i));
+  EXPECT_EQ(patience.limit(), seconds(12));
+}
+
 TEST(Patience, DoesNotCountAPauseOfItsOwn) {
   Patience patience(seconds(6));
   patience.hear(kBegin);

@@ -309,6 +309,33 @@ TEST_F(Nodes, MeetAndTrainOverIpv6) {
   EXPECT_THAT(first.err, HasSubstr("hookline: waiting for other nodes at [fd99::1]:29500 (run id '"));
 }
 
+// As under Slurm, where a node that does not know the first one's name uses its address.
+TEST_F(Nodes, OfASchedulersJobMeetHoweverTheyWriteTheAddress) {
+  hosts_.know(0, "meeting", Hosts::address(0));
+  folder_.write("hosts0", "meeting\n");
+  folder_.write("hosts1", Hosts::address(0) + "\n");
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) {
+    ProcessOptions options;
+    options.folder = folder_.path();
+    options.environment = {{"PMI_RANK", std::to_string(i)},
+                           {"PMI_SIZE", "2"},
+                           {"MPI_LOCALNRANKS", "1"},
+                           {"PBS_JOBID", "7"},
+                           {"HYDRA_HOST_FILE", (folder_.path() / ("hosts" + std::to_string(i))).string()},
+                           {"OMP_NUM_THREADS", "1"},
+                           {"CUDA_VISIBLE_DEVICES", ""}};
+    options.arguments = {"launch", "--set", "logging.dir=runs" + std::to_string(i), "./train"};
+    nodes.push_back(hosts_.start(i, HOOKLINE_BINARY, options));
+  }
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"))
+      << nodes[0]->err() << nodes[1]->err();
+  let_all_exit(0);
+  for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 0) << node->err();
+  EXPECT_THAT(nodes[0]->err(), HasSubstr(", which meet at meeting"));
+  EXPECT_THAT(nodes[1]->err(), HasSubstr(", which meet at " + Hosts::address(0)));
+}
+
 TEST_F(Nodes, SayThatTheyHaveAddressesOfTwoFamilies) {
   const std::string ipv6 = hosts_.add_ipv6(0);
   if (ipv6.empty() || hosts_.add_ipv6(1).empty()) GTEST_SKIP() << "this system has no IPv6";

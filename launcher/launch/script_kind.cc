@@ -48,6 +48,14 @@ std::string interpreter_line(const fs::path& file) {
   return text.starts_with("#!") ? text.substr(2, text.find('\n') - 2) : "";
 }
 
+/// Is one of the words a Python, or a file of Python's?
+bool names_python(const std::string& line) {
+  std::istringstream words(line);
+  for (std::string word; words >> word;)
+    if (is_python(word) || word.ends_with(".py")) return true;
+  return false;
+}
+
 }  // namespace
 
 std::string script_kind(const Program& program) {
@@ -59,14 +67,15 @@ std::string script_kind(const Program& program) {
 
 bool runs_python(const Program& program) {
   if (is_python(real_path(program.executable))) return true;
-  std::istringstream line(interpreter_line(program.file));
-  for (std::string word; line >> word;)
-    if (is_python(word)) return true;
-  const auto is_of_python = [](const std::string& argument) {
-    return is_python(argument) || argument.ends_with(".py");
-  };
-  return std::any_of(program.arguments.begin() + 1, program.arguments.end(), is_of_python) &&
-         !may_not_read(program.file) && read_build(program.file).empty();
+  if (names_python(interpreter_line(program.file))) return true;
+  bool shows_python = false;
+  for (auto argument = program.arguments.begin() + 1; argument != program.arguments.end(); ++argument) {
+    const bool is_script = *(argument - 1) == "-c";  // of a shell
+    shows_python = shows_python || is_python(*argument) || argument->ends_with(".py") ||
+                   (is_script && names_python(*argument)) ||
+                   (!is_script && names_python(interpreter_line(*argument)));
+  }
+  return shows_python && !may_not_read(program.file) && read_build(program.file).empty();
 }
 
 }  // namespace hookline

@@ -12,7 +12,8 @@ namespace hookline {
 std::string script_kind(const Program& program);
 
 /// Is the program Python, or a script whose first line names Python, or another program, not built with
-/// hookline, that is to start a Python or a ".py" file among its arguments (numactl, uv)?
+/// hookline, among whose arguments is a Python, a script of Python's, or a shell's `-c` with either (numactl,
+/// uv, bash)?
 bool runs_python(const Program& program);
 
 }  // namespace hookline

@@ -28,8 +28,9 @@ constexpr milliseconds kTryEvery{1000};
 constexpr milliseconds kLookUpEvery{5000}, kLookUpUnknownEvery{1000};
 // A host that has closed the connection, and refuses another after so long, has no launcher any more.
 constexpr milliseconds kTimeToBeTaken{1000}, kTimeToRefuse{500};
-constexpr milliseconds kTimeToDeliver{3000};  // at the end
-constexpr milliseconds kTimeToAnswer{200};    // a heartbeat
+constexpr milliseconds kTimeToDeliver{3000};      // at the end
+constexpr milliseconds kTimeToAnswerAtAll{5000};  // before people are told that nobody does
+constexpr milliseconds kTimeToAnswer{200};        // a heartbeat
 constexpr milliseconds kConnectAgainAfter{500};
 
 /// Does the host of `address`, in digits, answer that nothing listens at `port`?
@@ -134,6 +135,9 @@ bool JoiningRelay::join() {
       try_next_address(now);
     }
     if (take_joined()) break;
+    if (!has_connected_ && now - start > kTimeToAnswerAtAll && !std::exchange(has_told_of_silence_, true))
+      launcher_.tell("warning", "no node answers at " + place_.address_and_port() + " yet; trying for " +
+                                    seconds_text(place_.join_timeout));
     const auto left = place_.join_timeout - (now - start);
     if (left <= left.zero()) {
       launcher_.tell("gone", why_unreachable());
@@ -302,9 +306,11 @@ std::string JoiningRelay::why_unreachable() const {
   const std::string here = place_.address_and_port();
   if (taken_here_)
     return "the port " + std::to_string(place_.port) +
-           " of this host is taken, by another program or by a launcher that does not accept this node: set "
-           "[rendezvous] main_port to a free one, on every node; a launcher of this run must have " +
-           place_.ticket;
+           " of this host is taken, by a launcher that does not accept this node, or by another program: "
+           "give "
+           "both launchers the same main_address, written alike, and main_port, and " +
+           place_.ticket +
+           "; if it is another program, set [rendezvous] main_port to a free one, on every node";
   if (has_connected_)
     return "what listens at " + here +
            " does not accept this node, or is no launcher of hookline's: see that main_address and main_port "

@@ -87,7 +87,7 @@ class JoiningRelay {
   std::size_t next_ = 0;  // of addresses_, to be tried
   std::vector<std::unique_ptr<Attempt>> attempts_;
   std::unique_ptr<Attempt> joined_;  // the one that was established first
-  bool has_connected_ = false, has_warned_ = false;
+  bool has_connected_ = false, has_warned_ = false, has_told_of_silence_ = false;
   std::optional<Clock::time_point>
       cut_since_;  // since when the connection is broken, or when that was last looked at
   LineStream lines_;

@@ -151,7 +151,9 @@ TEST(RunsPython, IsSeenOnTheCommandLine) {
   EXPECT_TRUE(runs({"/usr/bin/env", "A=1", "/opt/bin/python3.11", "-m", "train"}));
   EXPECT_TRUE(runs({shell, plain}));
   EXPECT_FALSE(runs({shell})) << "it starts Python, but does not show it";
-  EXPECT_FALSE(runs({"/bin/sh", "-c", "python3 train.py; true"}));
+  EXPECT_TRUE(runs({"/usr/bin/env", with_line}));
+  EXPECT_TRUE(runs({"/bin/sh", "-c", "ulimit -n 9000; exec python3 -m train --fast"}));
+  EXPECT_FALSE(runs({"/bin/sh", "-c", "exec ./start"}));
   EXPECT_FALSE(runs({"/usr/bin/env", "./train", "--lang", "python-like"}));
 }
 

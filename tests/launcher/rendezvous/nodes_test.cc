@@ -309,6 +309,18 @@ TEST_F(Nodes, MeetAndTrainOverIpv6) {
   EXPECT_THAT(first.err, HasSubstr("hookline: waiting for other nodes at [fd99::1]:29500 (run id '"));
 }
 
+TEST_F(Nodes, SayEarlyThatNobodyAnswers) {
+  const auto second = launch(1, {"launch.nnodes=2"});
+  EXPECT_TRUE(second->wait_for("hookline: warning: no node answers at " + Hosts::address(0) +
+                               ":29500 yet; trying for 300 s\n"))
+      << second->err();
+  const auto first = launch(0, {"launch.nnodes=2"});
+  ASSERT_TRUE(there("here1-of-2-restart0")) << first->err() << second->err();
+  let_all_exit(0);
+  EXPECT_EQ(first->wait().exit_code, 0) << first->err();
+  EXPECT_EQ(second->wait().exit_code, 0) << second->err();
+}
+
 // As under Slurm, where a node that does not know the first one's name uses its address.
 TEST_F(Nodes, OfASchedulersJobMeetHoweverTheyWriteTheAddress) {
   hosts_.know(0, "meeting", Hosts::address(0));

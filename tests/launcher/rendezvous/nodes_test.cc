@@ -658,7 +658,7 @@ TEST_F(Nodes, ContinueWhenRanksNoticeALostNodeFirst) {
   const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(first.err, HasSubstr("hookline: forming again: 2 of 3 nodes\n"));
+  EXPECT_THAT(first.err, HasSubstr("hookline: forming again: 2 of 3 nodes; "));
 }
 
 TEST_F(Nodes, ResumeFromTheirCheckpointOnTheRemainingHosts) {

@@ -1,6 +1,7 @@
 #include "base/route.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -23,16 +24,26 @@ std::string own_address_towards(const addrinfo& other) {
   return is_known ? digits_of(reinterpret_cast<const sockaddr*>(&own), length) : "";
 }
 
-bool is_here(const std::string& address) {
+std::vector<Interface> own_interfaces() {
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return false;
+  if (::getifaddrs(&list) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
-  for (const ifaddrs* each = list; each; each = each->ifa_next) {
-    if (!each->ifa_addr) continue;
-    const socklen_t size = each->ifa_addr->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    if (digits_of(each->ifa_addr, size) == address) return true;
+  std::vector<Interface> interfaces;
+  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
+    if (!entry->ifa_addr) continue;
+    const bool is_ipv4 = entry->ifa_addr->sa_family == AF_INET;
+    const std::string address =
+        digits_of(entry->ifa_addr, is_ipv4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+    if (address.empty()) continue;
+    interfaces.push_back({address, entry->ifa_name, is_ipv4, (entry->ifa_flags & IFF_UP) != 0,
+                          (entry->ifa_flags & IFF_LOOPBACK) != 0});
   }
-  return false;
+  return interfaces;
+}
+
+bool is_here(const std::string& address) {
+  const std::vector<Interface> own = own_interfaces();
+  return std::any_of(own.begin(), own.end(), [&](const Interface& each) { return each.address == address; });
 }
 
 std::vector<std::string> addresses_of(const std::string& host, std::string& why) {

@@ -12,6 +12,15 @@ namespace hookline {
 /// there.
 std::string own_address_towards(const addrinfo& other);
 
+/// An address of one of this host's interfaces.
+struct Interface {
+  std::string address, name;
+  bool is_ipv4 = false, is_up = false, is_loopback = false;
+};
+
+/// Empty if the system does not tell.
+std::vector<Interface> own_interfaces();
+
 /// Has an interface of this host this address, in digits?
 bool is_here(const std::string& address);
 

@@ -2,8 +2,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/route.h"
 #include "launcher/facts/facts.h"
-#include "launcher/process/own_address.h"
 
 namespace hookline {
 namespace {

@@ -48,11 +48,14 @@ std::string interpreter_line(const fs::path& file) {
   return text.starts_with("#!") ? text.substr(2, text.find('\n') - 2) : "";
 }
 
-/// Is one of the words a Python, or a file of Python's?
+/// Is it a Python, or a file of Python's?
+bool is_of_python(const std::string& word) { return is_python(word) || word.ends_with(".py"); }
+
+/// Is one of the words?
 bool names_python(const std::string& line) {
   std::istringstream words(line);
   for (std::string word; words >> word;)
-    if (is_python(word) || word.ends_with(".py")) return true;
+    if (is_of_python(word)) return true;
   return false;
 }
 
@@ -70,10 +73,9 @@ bool runs_python(const Program& program) {
   if (names_python(interpreter_line(program.file))) return true;
   bool shows_python = false;
   for (auto argument = program.arguments.begin() + 1; argument != program.arguments.end(); ++argument) {
-    const bool is_script = *(argument - 1) == "-c";  // of a shell
-    shows_python = shows_python || is_python(*argument) || argument->ends_with(".py") ||
-                   (is_script && names_python(*argument)) ||
-                   (!is_script && names_python(interpreter_line(*argument)));
+    const bool is_text = *(argument - 1) == "-c";  // of a shell
+    shows_python = shows_python || is_of_python(*argument) ||
+                   names_python(is_text ? *argument : interpreter_line(*argument));
   }
   return shows_python && !may_not_read(program.file) && read_build(program.file).empty();
 }

@@ -1,25 +1,18 @@
 #include "launcher/process/own_address.h"
 
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
-#include <netinet/in.h>
 
 #include <algorithm>
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <vector>
 
 #include "base/route.h"
 #include "base/text/address_text.h"
 
 namespace hookline {
 namespace {
-
-std::string text_of(const sockaddr* address) {
-  if (!address) return "";
-  return digits_of(address, address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-}
 
 bool is_of_host_or_link(const std::string& address) {
   return is_loopback(address) || address.starts_with("fe80:");
@@ -33,20 +26,6 @@ std::set<std::string> interface_addresses() {
 
 }  // namespace
 
-std::vector<Interface> own_interfaces() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, freeifaddrs);
-  std::vector<Interface> interfaces;
-  for (const ifaddrs* entry = list; entry; entry = entry->ifa_next) {
-    const std::string address = text_of(entry->ifa_addr);
-    if (address.empty()) continue;
-    interfaces.push_back({address, entry->ifa_name, entry->ifa_addr->sa_family == AF_INET,
-                          (entry->ifa_flags & IFF_UP) != 0, (entry->ifa_flags & IFF_LOOPBACK) != 0});
-  }
-  return interfaces;
-}
-
 bool is_own_address(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -56,14 +35,14 @@ bool is_own_address(const std::string& host) {
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   const std::set<std::string> own = interface_addresses();
   for (const addrinfo* entry = found; entry; entry = entry->ai_next) {
-    if (own.contains(text_of(entry->ai_addr))) return true;
+    if (own.contains(digits_of(entry->ai_addr, entry->ai_addrlen))) return true;
   }
   return false;
 }
 
 bool has_family_of(const std::string& address) {
   const bool is_ipv4 = is_address(address, AF_INET);
-  if ((!is_ipv4 && !is_address(address, AF_INET6)) || is_of_host_or_link(address)) return true;
+  if (!is_in_digits(address) || is_of_host_or_link(address)) return true;
   const std::vector<Interface> own = own_interfaces();
   return std::any_of(own.begin(), own.end(), [&](const Interface& each) {
     return each.is_ipv4 == is_ipv4 && !is_of_host_or_link(each.address);

@@ -1,18 +1,9 @@
-// This host's addresses.
+// Where nodes meet, seen from this host: which addresses are its own, and which interface leads there.
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace hookline {
-
-/// An address of one of this machine's interfaces.
-struct Interface {
-  std::string address, name;
-  bool is_ipv4 = false, is_up = false, is_loopback = false;
-};
-
-std::vector<Interface> own_interfaces();
 
 /// True if `host` resolves to an address of one of this machine's interfaces. Throws std::runtime_error,
 /// which names `host`, if it does not resolve.

@@ -1,6 +1,7 @@
 #include "launcher/rank/rank_environment.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -45,15 +46,18 @@ bool nccl_conf_names_interface(const std::vector<std::string>& base) {
   });
 }
 
-/// Has a launcher around this one named an interface by it, for ranks of its own?
-bool is_of_outer_launcher(const std::vector<std::string>& base, const std::string& entry) {
-  if (is_variable(entry, kInterface)) return true;
+/// The entries of `base` by which a launcher around this one has named an interface, for ranks of its own.
+std::array<std::string, 3> of_outer_launcher(const std::vector<std::string>& base) {
   const auto outer = std::find_if(base.begin(), base.end(),
                                   [](const std::string& each) { return is_variable(each, kInterface); });
-  if (outer == base.end()) return false;
+  if (outer == base.end()) return {};
   const std::string interface = outer->substr(outer->find('=') + 1);
-  return entry == std::string(kGlooInterface) + "=" + interface ||
-         entry == std::string(kNcclInterface) + "==" + interface;
+  return {*outer, std::string(kGlooInterface) + "=" + interface,
+          std::string(kNcclInterface) + "==" + interface};
+}
+
+bool holds(const std::array<std::string, 3>& entries, const std::string& entry) {
+  return std::find(entries.begin(), entries.end(), entry) != entries.end();
 }
 
 Variables rank_variables(const std::vector<std::string>& base, const RunPlace& place, int rank) {
@@ -96,9 +100,9 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
     ours.emplace_back(kLauncherStoreVariable, std::to_string(place.store_port) + ":" + node.store_name);
   if (node.has_agent_store) ours.emplace_back(kAgentStoreVariable, "True");
   // Else PyTorch takes the interface of the address that the host's name stands for, and NCCL guesses.
-  const auto is_set = [&base](const char* name) {
+  const auto is_set = [&base, outer = of_outer_launcher(base)](const char* name) {
     return std::any_of(base.begin(), base.end(), [&](const std::string& entry) {
-      return is_variable(entry, name) && !is_of_outer_launcher(base, entry);
+      return is_variable(entry, name) && !holds(outer, entry);
     });
   };
   const bool names_gloo = node.has_agent_store && !is_set(kGlooInterface);
@@ -119,10 +123,10 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& base, 
   const Variables ours = rank_variables(base, place, rank);
   // These are left over from a launcher around this one: they lead to the store of another run, and its
   // descriptors. The token is for launchers only.
-  const auto is_stale = [&base](const std::string& entry) {
-    return is_of_outer_launcher(base, entry) || is_variable(entry, kStoreVariable) ||
-           is_variable(entry, kStatusVariable) || is_variable(entry, kLauncherStoreVariable) ||
-           is_variable(entry, kAgentStoreVariable) || is_variable(entry, kTokenVariable);
+  const auto is_stale = [outer = of_outer_launcher(base)](const std::string& entry) {
+    return holds(outer, entry) || is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
+           is_variable(entry, kLauncherStoreVariable) || is_variable(entry, kAgentStoreVariable) ||
+           is_variable(entry, kTokenVariable);
   };
   std::vector<std::string> result;
   for (const std::string& entry : base)

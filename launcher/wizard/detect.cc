@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
+#include "base/route.h"
 #include "config/visible_gpus.h"
 #include "launcher/process/machine.h"
-#include "launcher/process/own_address.h"
 #include "launcher/rank/program.h"
 #include "launcher/schedulers/surroundings.h"
 

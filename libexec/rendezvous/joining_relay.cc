@@ -29,7 +29,7 @@ constexpr milliseconds kLookUpEvery{5000}, kLookUpUnknownEvery{1000};
 // A host that has closed the connection, and refuses another after so long, has no launcher any more.
 constexpr milliseconds kTimeToBeTaken{1000}, kTimeToRefuse{500};
 constexpr milliseconds kTimeToDeliver{3000};      // at the end
-constexpr milliseconds kTimeToAnswerAtAll{5000};  // before people are told that nobody does
+constexpr milliseconds kTimeToAnswerAtAll{5000};  // until a silence is logged
 constexpr milliseconds kTimeToAnswer{200};        // a heartbeat
 constexpr milliseconds kConnectAgainAfter{500};
 

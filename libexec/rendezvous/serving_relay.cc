@@ -96,12 +96,12 @@ void ServingRelay::run() {
       if (line.starts_with("down ")) pass_on(line.substr(5));
       if (line.starts_with("store ")) store_.open(line.substr(6));
     }
-    if (now - looked >= kLookEvery) owed_answers_.merge(owed_later_);
+    const bool is_time_to_look = now - looked >= kLookEvery;
+    if (is_time_to_look) owed_answers_.merge(std::exchange(owed_later_, {}));
     for (const std::string& name : std::exchange(owed_answers_, {}))
       send(name, lines_[name].count(LineStream::Kind::answer));
-    if (now - looked >= kLookEvery) {
+    if (is_time_to_look) {
       looked = now;
-      owed_later_.clear();
       for (const std::string& lost : lives_.take_lost(now)) {
         hosts_.erase(lost);
         lines_[lost].forget();  // what was meant for it is out of date when it comes back

@@ -50,6 +50,14 @@ using testing::TemporaryFolder;
 
 const std::string kToken = "0123456789abcdef0123456789abcdef-of-the-run";
 
+sockaddr_in loopback_at(int port) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  return address;
+}
+
 /// A run of two nodes on this machine: the first is started, and waits for the second.
 class Strangers : public ::testing::Test {
  protected:
@@ -84,11 +92,8 @@ class Strangers : public ::testing::Test {
   /// A connection to where the nodes meet; -1 if it was not taken.
   FileDescriptor connect_here() const {
     FileDescriptor descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port_));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (::connect(descriptor.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    const sockaddr_in address = loopback_at(port_);
+    if (::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
       descriptor.reset();
     return descriptor;
   }
@@ -107,19 +112,17 @@ class Strangers : public ::testing::Test {
     const bool runs = eventually([&] { return has("here0") && has("here1"); });
     EXPECT_TRUE(runs) << first->err() << second->err();
     if (runs) attack();
-    folder_.write("exit", "");
-    const ProcessResult one = first->wait(), two = second->wait();
-    EXPECT_EQ(one.exit_code, 0) << one.err;
-    EXPECT_EQ(two.exit_code, 0) << two.err;
-    return one.err;
+    return expect_a_good_end(*first, *second);
   }
 
-  /// Lets the ranks of a run of these two nodes end, and expects both nodes to end well.
-  void expect_a_good_end(Process& first, Process& second) {
+  /// Lets the ranks of a run of these two nodes end, and expects both nodes to end well. Returns what the
+  /// first one logged.
+  std::string expect_a_good_end(Process& first, Process& second) {
     folder_.write("exit", "");
     const ProcessResult one = first.wait(), two = second.wait();
     EXPECT_EQ(one.exit_code, 0) << one.err;
     EXPECT_EQ(two.exit_code, 0) << two.err;
+    return one.err;
   }
 
   bool has(const std::string& name) const { return std::filesystem::exists(folder_.path() / name); }
@@ -255,13 +258,6 @@ class Between {
   int connections() const { return connections_; }
 
  private:
-  static sockaddr_in loopback_at(int port) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    return address;
-  }
   void carry() {
     while (!is_over_) {
       pollfd waiting = {listening_.get(), POLLIN, 0};
@@ -388,10 +384,7 @@ TEST_F(Strangers, WhoCutConnectionsDoNotEndTheRun) {
     link.cut();
     ASSERT_TRUE(eventually([&] { return link.connections() > before; })) << second->err();
   }
-  folder_.write("exit", "");
-  const ProcessResult one = first->wait(), two = second->wait();
-  EXPECT_EQ(one.exit_code, 0) << one.err;
-  EXPECT_EQ(two.exit_code, 0) << two.err;
+  expect_a_good_end(*first, *second);
 }
 
 TEST_F(Strangers, WhoLeadANodeToAnotherRunOfItsTokenAreDropped) {
@@ -407,11 +400,7 @@ TEST_F(Strangers, WhoLeadANodeToAnotherRunOfItsTokenAreDropped) {
   EXPECT_EQ(led_astray.exit_code, 1);
   EXPECT_THAT(led_astray.err, HasSubstr(" does not accept this node"));
   const auto second = launch(1);
-  folder_.write("exit", "");
-  EXPECT_EQ(second->wait().exit_code, 0);
-  const ProcessResult served = first->wait();
-  EXPECT_EQ(served.exit_code, 0);
-  EXPECT_THAT(served.err, HasSubstr(kRefused));
+  EXPECT_THAT(expect_a_good_end(*first, *second), HasSubstr(kRefused));
 }
 
 TEST_F(Strangers, WhoListenedThereBeforeDoNotKeepNodesOut) {
@@ -420,11 +409,8 @@ TEST_F(Strangers, WhoListenedThereBeforeDoNotKeepNodesOut) {
     const FileDescriptor web(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int yes = 1;
     ::setsockopt(web.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    sockaddr_in here{};
-    here.sin_family = AF_INET;
-    here.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    here.sin_port = htons(static_cast<std::uint16_t>(port_));
-    ASSERT_EQ(::bind(web.get(), reinterpret_cast<sockaddr*>(&here), sizeof here), 0);
+    const sockaddr_in here = loopback_at(port_);
+    ASSERT_EQ(::bind(web.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here), 0);
     ASSERT_EQ(::listen(web.get(), 4), 0);
     second = launch(1);
     const FileDescriptor node(::accept4(web.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -432,9 +418,7 @@ TEST_F(Strangers, WhoListenedThereBeforeDoNotKeepNodesOut) {
     ASSERT_TRUE(second->wait_for("does not accept this node, "));
   }
   const auto first = launch(0);
-  folder_.write("exit", "");
-  EXPECT_EQ(second->wait().exit_code, 0) << second->err();
-  EXPECT_EQ(first->wait().exit_code, 0) << first->err();
+  expect_a_good_end(*first, *second);
 }
 
 TEST_F(Strangers, NodesLearnAtOnceThatTheCoordinatorWasKilled) {
@@ -586,11 +570,8 @@ TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
                     "here in "
                     "$HOOKLINE_TOKEN\n")));
   const auto second = launch(1);
-  folder_.write("exit", "");
-  EXPECT_EQ(second->wait().exit_code, 0);
-  const ProcessResult served = first->wait();
-  EXPECT_EQ(served.exit_code, 0);
-  EXPECT_THAT(served.err, HasSubstr("hookline: warning: a connection to " + place + " " + kRefused));
+  EXPECT_THAT(expect_a_good_end(*first, *second),
+              HasSubstr("hookline: warning: a connection to " + place + " " + kRefused));
 }
 
 TEST_F(Strangers, AreAllOtherUsersIfNoTokenIsGiven) {
@@ -604,9 +585,7 @@ TEST_F(Strangers, AreAllOtherUsersIfNoTokenIsGiven) {
   EXPECT_FALSE(gets_an_answer(context, keys("none"), endpoint()));
   EXPECT_FALSE(gets_an_answer(context, keys("token " + std::string(64, '0')), endpoint()));
   const auto second = launch(1, "");
-  folder_.write("exit", "");
-  EXPECT_EQ(first->wait().exit_code, 0);
-  EXPECT_EQ(second->wait().exit_code, 0);
+  expect_a_good_end(*first, *second);
   EXPECT_THAT(first->err(), HasSubstr("a node needs the same main_address and main_port, and " + needs));
 }
 
@@ -620,9 +599,7 @@ TEST_F(Strangers, MayJoinARunThatIsInsecure) {
   zmq::context_t context;
   EXPECT_TRUE(gets_an_answer(context, keys("none"), endpoint()));
   const auto second = launch(1, "", open);
-  folder_.write("exit", "");
-  EXPECT_EQ(first->wait().exit_code, 0);
-  EXPECT_EQ(second->wait().exit_code, 0);
+  expect_a_good_end(*first, *second);
 }
 
 TEST_F(Strangers, StayOutOfAnInsecureRunThatHasAToken) {
@@ -668,9 +645,7 @@ TEST_F(Strangers, FindTheTokenNowhere) {
   for (const auto* launcher : {first.get(), second.get()})
     EXPECT_THAT(testing::of_process(relay_of(*launcher), "limits"),
                 ::testing::ContainsRegex("Max core file size +0 +0 "));
-  folder_.write("exit", "");
-  EXPECT_EQ(first->wait().exit_code, 0);
-  EXPECT_EQ(second->wait().exit_code, 0);
+  expect_a_good_end(*first, *second);
   EXPECT_THAT(first->err() + first->out() + second->err() + second->out(), Not(HasSubstr(kToken)));
   int files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {

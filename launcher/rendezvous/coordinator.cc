@@ -222,7 +222,7 @@ std::string Coordinator::too_few_of_last(const std::vector<std::string>& members
 }
 
 Coordinator::Words Coordinator::succession_for(const std::string& newcomer) {
-  // It may be this one that makes a succession possible, of which all are to know then.
+  // The newcomer may be the node that makes a succession possible: then all nodes must learn of it.
   const bool is_told = electorate_ && electorate_->round == round_.number;
   return succession(is_told ? newcomer : "");
 }
@@ -322,7 +322,7 @@ Coordinator::Words Coordinator::start(const std::vector<std::string>& members) {
     const Member& member = round_.members[i];
     words.push_back(
         {Seat{round_.number, round_.restarts, static_cast<int>(i), static_cast<int>(round_.members.size()),
-              member.first_rank, round_.world_size, launch_},
+              member.first_rank, round_.world_size, launch_, nodes_.at(own_id_).hello.host},
          member.node});
   }
   return words;
@@ -398,7 +398,7 @@ Coordinator::Words Coordinator::gone(const std::string& node, const std::string&
   nodes_.erase(node);
   const bool was_running = running_.erase(node) != 0;
   if (!was_running) return say_here(how);
-  // Other ranks have failed since then, or before the node was missed: a consequence of losing it.
+  // If other ranks have failed, even before the loss was noticed, that is a consequence of it.
   Words words;
   if (!member_lost_) failure_text_ = how;
   member_lost_ = true;

@@ -8,16 +8,18 @@
 namespace hookline {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const SortedJson& json) {
+  return json.dump(-1, ' ', false, SortedJson::error_handler_t::replace);
+}
 
 template <class T>
-void put(Json& json, const char* key, const std::optional<T>& value) {
+void put(SortedJson& json, const char* key, const std::optional<T>& value) {
   if (value) json[key] = *value;
 }
 
-void put_outcome(Json& json, const Outcome& outcome) {
+void put_outcome(SortedJson& json, const Outcome& outcome) {
   if (const auto* exited = std::get_if<Exited>(&outcome)) json["exited"] = exited->code;
   if (const auto* signalled = std::get_if<Signalled>(&outcome))
     json["signalled"] = {signalled->signal, signalled->core_dumped};
@@ -32,7 +34,7 @@ constexpr int kMostRounds = 1 << 30;
 constexpr int kMostRanks = 1 << 16;  // of a node; an int holds the ranks of 4096 nodes, the most there can be
 
 /// An integer from `least` to `most`. nlohmann's own conversion would truncate numbers, and accept true as 1.
-std::int64_t number_in(const Json& json, std::int64_t least, std::int64_t most) {
+std::int64_t integer_of(const SortedJson& json, std::int64_t least, std::int64_t most) {
   if (!json.is_number_integer() ||
       (json.is_number_unsigned() && json.get<std::uint64_t>() > std::uint64_t{kLargest}))
     throw JsonError("not an integer");
@@ -41,14 +43,16 @@ std::int64_t number_in(const Json& json, std::int64_t least, std::int64_t most) 
   return number;
 }
 
-int int_in(const Json& json, int least, int most) { return static_cast<int>(number_in(json, least, most)); }
+int int_in(const SortedJson& json, int least, int most) {
+  return static_cast<int>(integer_of(json, least, most));
+}
 
-std::optional<int> signal_in(const Json& json) {
+std::optional<int> signal_in(const SortedJson& json) {
   const auto found = json.find("signal");
   return found == json.end() ? std::nullopt : std::optional(int_in(*found, 1, kMostSignal));
 }
 
-Outcome outcome_of(const Json& json) {
+Outcome outcome_of(const SortedJson& json) {
   if (json.contains("signalled"))
     return Signalled{int_in(json["signalled"].at(0), 1, kMostSignal), json["signalled"].at(1).get<bool>()};
   if (json.contains("stuck")) {
@@ -59,37 +63,39 @@ Outcome outcome_of(const Json& json) {
   return Exited{int_in(json.at("exited"), 0, kMostExitCode)};
 }
 
-Json json_of(const NodeHello& hello) {
-  Json json = {{"is", "hello"}, {"host", hello.host}, {"ranks", hello.ranks}, {"config", hello.common}};
+SortedJson json_of(const NodeHello& hello) {
+  SortedJson json = {{"is", "hello"}, {"host", hello.host}, {"ranks", hello.ranks}, {"config", hello.common}};
   put(json, "node_rank", hello.node_rank);
   put(json, "last_round", hello.last_round);
   return json;
 }
-Json json_of(const Seated& seated) { return {{"is", "seated"}, {"round", seated.round}}; }
-Json json_of(const StorePort& port) { return {{"is", "port"}, {"round", port.round}, {"port", port.port}}; }
-Json json_of(const NodeFailed& failed) {
-  Json json = {{"is", "failed"}, {"round", failed.round}, {"rank", failed.rank}};
+SortedJson json_of(const Seated& seated) { return {{"is", "seated"}, {"round", seated.round}}; }
+SortedJson json_of(const StorePort& port) {
+  return {{"is", "port"}, {"round", port.round}, {"port", port.port}};
+}
+SortedJson json_of(const NodeFailed& failed) {
+  SortedJson json = {{"is", "failed"}, {"round", failed.round}, {"rank", failed.rank}};
   put_outcome(json, failed.outcome);
   put(json, "step", failed.step);
   return json;
 }
-Json json_of(const NodeEnd& end) {
-  Json json = {{"is", "end"}, {"round", end.round}, {"warned", end.warned}, {"report", end.report}};
+SortedJson json_of(const NodeEnd& end) {
+  SortedJson json = {{"is", "end"}, {"round", end.round}, {"warned", end.warned}, {"report", end.report}};
   put(json, "signal", end.signal);
   put(json, "rank", end.failed_rank);
   put(json, "step", end.step);
   put(json, "furthest", end.furthest);
   return json;
 }
-Json json_of(const NodePace& pace) {
+SortedJson json_of(const NodePace& pace) {
   return {{"is", "pace"}, {"round", pace.round}, {"rank", pace.rank}, {"busy", pace.busy}};
 }
-Json json_of(const Leave& leave) {
-  Json json = {{"is", "leave"}};
+SortedJson json_of(const Leave& leave) {
+  SortedJson json = {{"is", "leave"}};
   put(json, "signal", leave.signal);
   return json;
 }
-Json json_of(const Seat& seat) {
+SortedJson json_of(const Seat& seat) {
   return {{"is", "seat"},
           {"round", seat.round},
           {"restarts", seat.restarts},
@@ -97,17 +103,18 @@ Json json_of(const Seat& seat) {
           {"nodes", seat.nodes},
           {"first_rank", seat.first_rank},
           {"world_size", seat.world_size},
-          {"launch", seat.launch}};
+          {"launch", seat.launch},
+          {"main_host", seat.main_host}};
 }
-Json json_of(const Succession& succession) {
-  Json json = {{"is", "succession"},
-               {"round", succession.round},
-               {"restarts", succession.restarts},
-               {"members", succession.members},
-               {"host", succession.host},
-               {"launch", succession.launch},
-               {"failures", succession.failures},
-               {"successors", Json::array()}};
+SortedJson json_of(const Succession& succession) {
+  SortedJson json = {{"is", "succession"},
+                     {"round", succession.round},
+                     {"restarts", succession.restarts},
+                     {"members", succession.members},
+                     {"host", succession.host},
+                     {"launch", succession.launch},
+                     {"failures", succession.failures},
+                     {"successors", SortedJson::array()}};
   if (succession.last_failure) json["last_failure"] = json_of(*succession.last_failure);
   put(json, "furthest", succession.furthest);
   for (const Successor& successor : succession.successors)
@@ -115,36 +122,40 @@ Json json_of(const Succession& succession) {
         {{"node", successor.node}, {"host", successor.host}, {"address", successor.address}});
   return json;
 }
-Json json_of(const StopRound& stop) { return {{"is", "stop"}, {"round", stop.round}, {"why", stop.why}}; }
-Json json_of(const EndRun& end) {
+SortedJson json_of(const StopRound& stop) {
+  return {{"is", "stop"}, {"round", stop.round}, {"why", stop.why}};
+}
+SortedJson json_of(const EndRun& end) {
   return {{"is", "end_run"}, {"exit_code", end.exit_code}, {"why", end.why}};
 }
-Json json_of(const Refuse& refuse) { return {{"is", "refuse"}, {"why", refuse.why}}; }
-Json json_of(const Rejoin&) { return {{"is", "rejoin"}}; }
-Json json_of(const Say& say) { return {{"is", "say"}, {"text", say.text}, {"warning", say.is_warning}}; }
+SortedJson json_of(const Refuse& refuse) { return {{"is", "refuse"}, {"why", refuse.why}}; }
+SortedJson json_of(const Rejoin&) { return {{"is", "rejoin"}}; }
+SortedJson json_of(const Say& say) {
+  return {{"is", "say"}, {"text", say.text}, {"warning", say.is_warning}};
+}
 
-int round_in(const Json& json) { return int_in(json.at("round"), 0, kMost); }
+int round_in(const SortedJson& json) { return int_in(json.at("round"), 0, kMost); }
 
-StorePort port_of(const Json& json) { return {round_in(json), int_in(json.at("port"), 1, kMostPort)}; }
+StorePort port_of(const SortedJson& json) { return {round_in(json), int_in(json.at("port"), 1, kMostPort)}; }
 
-NodeHello hello_of(const Json& json) {
+NodeHello hello_of(const SortedJson& json) {
   NodeHello hello{json.at("host"), int_in(json.at("ranks"), 1, kMostRanks), {}, json.at("config")};
   if (const auto rank = json.find("node_rank"); rank != json.end()) hello.node_rank = int_in(*rank, 0, kMost);
   if (json.contains("last_round")) hello.last_round = int_in(json["last_round"], 1, kMostRounds);
   return hello;
 }
 
-std::optional<std::int64_t> step_in(const Json& json, const char* key = "step") {
+std::optional<std::int64_t> step_in(const SortedJson& json, const char* key = "step") {
   const auto step = json.find(key);
   if (step == json.end()) return std::nullopt;
-  return number_in(*step, std::numeric_limits<std::int64_t>::min(), kLargest);
+  return integer_of(*step, std::numeric_limits<std::int64_t>::min(), kLargest);
 }
 
-NodeFailed failed_of(const Json& json) {
+NodeFailed failed_of(const SortedJson& json) {
   return {round_in(json), int_in(json.at("rank"), 0, kMost), outcome_of(json), step_in(json)};
 }
 
-NodeEnd end_of(const Json& json) {
+NodeEnd end_of(const SortedJson& json) {
   NodeEnd end{round_in(json), signal_in(json), json.at("warned").get<bool>(), json.at("report"), {}};
   if (const auto rank = json.find("rank"); rank != json.end()) end.failed_rank = int_in(*rank, 0, kMost);
   end.step = step_in(json);
@@ -152,34 +163,35 @@ NodeEnd end_of(const Json& json) {
   return end;
 }
 
-NodePace pace_of(const Json& json) {
+NodePace pace_of(const SortedJson& json) {
   const auto busy = json.at("busy").get<double>();
   if (!(busy >= 0 && busy <= 1)) throw JsonError("more than all of the time");
   return {round_in(json), int_in(json.at("rank"), 0, kMost), busy};
 }
 
 /// Throws JsonError.
-Json message_in(const std::string& line) {
+SortedJson message_in(const std::string& line) {
   if (line.size() > kLongestMessageBytes) throw JsonError("longer than any message");
-  Json json = read_json<Json>(line);
+  SortedJson json = read_json<SortedJson>(line);
   if (!json.is_object()) throw JsonError("no object");
   return json;
 }
 
-Seat seat_of(const Json& json) {
+Seat seat_of(const SortedJson& json) {
   const int nodes = int_in(json.at("nodes"), 1, kMost), world_size = int_in(json.at("world_size"), 1, kMost);
   return {round_in(json),
-          number_in(json.at("restarts"), 0, kLargest),
+          integer_of(json.at("restarts"), 0, kLargest),
           int_in(json.at("node"), 0, nodes - 1),
           nodes,
           int_in(json.at("first_rank"), 0, world_size - 1),
           world_size,
-          json.at("launch")};
+          json.at("launch"),
+          json.at("main_host")};
 }
 
-Succession succession_of(const Json& json) {
+Succession succession_of(const SortedJson& json) {
   Succession succession{int_in(json.at("round"), 1, kMostRounds),
-                        number_in(json.at("restarts"), 0, kLargest),
+                        integer_of(json.at("restarts"), 0, kLargest),
                         int_in(json.at("members"), 1, kMost),
                         json.at("host"),
                         json.at("launch"),
@@ -190,7 +202,7 @@ Succession succession_of(const Json& json) {
   if (json.contains("last_failure")) succession.last_failure = failed_of(json["last_failure"]);
   if (succession.last_failure.has_value() != (succession.failures > 0))
     throw JsonError("not all of a failure");
-  for (const Json& successor : json.at("successors"))
+  for (const SortedJson& successor : json.at("successors"))
     succession.successors.push_back({successor.at("node"), successor.at("host"), successor.at("address")});
   return succession;
 }
@@ -207,7 +219,7 @@ std::string to_line(const Down& down) {
 
 std::optional<Up> up_of(const std::string& node, const std::string& line) {
   try {
-    const Json json = message_in(line);
+    const SortedJson json = message_in(line);
     const std::string is = json.at("is");
     if (is == "hello") return Up{node, hello_of(json)};
     if (is == "seated") return Up{node, Seated{round_in(json)}};
@@ -217,14 +229,14 @@ std::optional<Up> up_of(const std::string& node, const std::string& line) {
     if (is == "pace") return Up{node, pace_of(json)};
     if (is == "leave") return Up{node, Leave{signal_in(json)}};
   } catch (const JsonError&) {
-  } catch (const Json::exception&) {
+  } catch (const SortedJson::exception&) {
   }
   return std::nullopt;
 }
 
 std::optional<Down> down_of(const std::string& line) {
   try {
-    const Json json = message_in(line);
+    const SortedJson json = message_in(line);
     const std::string is = json.at("is");
     if (is == "seat") return seat_of(json);
     if (is == "port") return port_of(json);
@@ -235,7 +247,7 @@ std::optional<Down> down_of(const std::string& line) {
     if (is == "rejoin") return Rejoin{};
     if (is == "say") return Say{json.at("text"), json.at("warning")};
   } catch (const JsonError&) {
-  } catch (const Json::exception&) {
+  } catch (const SortedJson::exception&) {
   }
   return std::nullopt;
 }

@@ -79,7 +79,8 @@ struct Seat {
   int nodes = 1;
   int first_rank = 0;
   int world_size = 1;
-  std::string launch;  // the id of this start of all launchers
+  std::string launch;     // the id of this start of all launchers
+  std::string main_host;  // the name of the coordinator's host
 };
 
 /// A node that may take the coordinator's place.
@@ -132,7 +133,7 @@ struct Say {
 /// From the coordinator.
 using Down = std::variant<Seat, StorePort, Succession, StopRound, EndRun, Refuse, Rejoin, Say>;
 
-/// Who sent a message to the coordinator is not in its line: the connection tells.
+/// The line of a message to the coordinator does not name the sender: the connection identifies it.
 std::string to_line(const Up& up);
 std::string to_line(const Down& down);
 

@@ -329,8 +329,9 @@ class NodeRun {
   void lose_coordinator(const std::string& how) {
     if (exit_code_ || lost_others_) return;
     if (!unanswered_report_.empty()) log::warning(std::exchange(unanswered_report_, ""));
-    const auto is_gone = [](const std::string& place) {
-      return "the node at " + place + ", which the others meet at, is gone";
+    const std::string name = main_host_.empty() ? "" : " (" + main_host_ + ")";
+    const auto is_gone = [&](const std::string& place) {
+      return "the node at " + place + name + ", which the others meet at, is gone";
     };
     const std::string why_stop = is_gone(meeting_.address);
     const std::string gone = is_gone(host_and_port(meeting_.address, meeting_.port)) + " (" + how + ")";
@@ -352,6 +353,7 @@ class NodeRun {
     const auto turn = handover_->turn(meeting_, Clock::now());
     if (!turn) return lose_others(handover_->why_none(), "no node takes the place of that one");
     log::warning(*turn);
+    main_host_.clear();
     link_.meet(meeting_);
   }
 
@@ -399,6 +401,7 @@ class NodeRun {
 
   void hear(const Seat& seat) {
     seat_ = seat;
+    main_host_ = seat.main_host;
     hello_.last_round = seat.round;
     say(Seated{seat.round});
     handover_.reset();
@@ -497,6 +500,7 @@ class NodeRun {
   std::deque<Up> own_ups_;                  // this node's to the coordinator, if that is here
   std::deque<Down> own_words_;              // the coordinator's to this node
   std::optional<Seat> seat_;                // in the latest round; none: not a member
+  std::string main_host_;                   // of `meeting_`; empty before the first round there
   bool has_joined_ = false;                 // the nodes, at this one or another
   bool has_taken_part_ = false;             // in any round
   bool is_explained_ = false;               // the failure of this node's ranks in the round
@@ -511,7 +515,7 @@ class NodeRun {
   std::optional<Succession> succession_;  // of the latest round that this node knows of
   std::optional<Handover> handover_;      // until the next round starts
   AfterRanks after_ranks_ = AfterRanks::nothing;
-  std::vector<LinkWord> early_words_;       // that came before that
+  std::vector<LinkWord> early_words_;       // that came before take_over()
   std::optional<std::int64_t> furthest_;    // step of this node's ranks in its last round
   std::string unanswered_report_;           // of the failure that the coordinator has not reacted to yet
   std::optional<std::string> lost_others_;  // set once the run can't continue here: why

@@ -49,12 +49,6 @@ bool all_are_gone(const std::vector<pid_t>& pids) {
   return std::none_of(pids.begin(), pids.end(), is_running);
 }
 
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 /// A rank that starts a child, writes both process ids to files, and then prints "ready".
 constexpr const char* kSleepWithAChild =
     "echo $$ >rank$RANK.pid\nsleep 600 & echo $! >child$RANK.pid\necho ready$RANK\nwait\n";
@@ -69,11 +63,11 @@ TEST(Supervision, ExitsWithTheCodeOfTheFirstRankThatFails) {
                                    "    loading\n"
                                    "    boom\n"
                                    "  its logs on " +
-                                   host_name() + ": " + sandbox.run_folder() + "/attempt_0/1/\n"));
+                                   testing::host_name() + ": " + sandbox.run_folder() + "/attempt_0/1/\n"));
 }
 
 TEST(Supervision, BlamesTheFirstFailureAmongExitsSeenAtOnce) {
-  // Suspends the launcher while the ranks exit: the last rank first, one of them with success.
+  // Suspends the agent while the ranks exit: the last rank first, one of them with success.
   const Sandbox sandbox;
   sandbox.script("train",
                  "echo ready\nuntil [ -e go$RANK ]; do sleep 0.005; done\n[ $RANK = 3 ] && exit 0\n"

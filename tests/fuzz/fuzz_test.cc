@@ -262,7 +262,7 @@ bool takes_message(const TemporaryFolder&, const std::string& text) {
 }
 
 Reader messages() {
-  const Seat seat{2, 1, 1, 2, 2, 3, "a"};
+  const Seat seat{2, 1, 1, 2, 2, 3, "a", "h"};
   const Succession succession{
       2, 1, 3, "one", "a", 1, NodeFailed{1, 3, Exited{9}, 12}, 40, {{"b", "two", "10.0.0.2"}}};
   return {"NodeMessages",

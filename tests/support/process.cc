@@ -215,6 +215,12 @@ ProcessResult run_process(const std::string& program, const ProcessOptions& opti
   return Process(program, options).wait();
 }
 
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
 std::vector<pid_t> children_of(pid_t parent) {
   const std::string id = std::to_string(parent);
   std::ifstream in("/proc/" + id + "/task/" + id + "/children");

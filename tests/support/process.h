@@ -95,6 +95,8 @@ ProcessResult run_process(const std::string& program, const ProcessOptions& opti
 /// The children of a process, in the order in which they started.
 std::vector<pid_t> children_of(pid_t parent);
 
+std::string host_name();
+
 /// The processes of a launch, or 0 until they exist: the sentinel cleans up when others of the launch are
 /// killed; the agent starts the ranks.
 pid_t sentinel_of(pid_t launcher);

@@ -31,8 +31,8 @@ struct Nodes {
   Coordinator::Time now = kStart;
   std::string launch = "a";  // the first coordinator's node
 
-  /// The coordinator's messages in short form: a round by the seats of all its members, and what is said to
-  /// its own node.
+  /// The coordinator's messages in short form: all seats of a round make one text, and texts to log appear
+  /// only if its own node gets them.
   std::vector<std::string> said(const Coordinator::Words& words) const {
     std::vector<std::string> texts;
     for (const auto& [word, to] : words) {
@@ -274,7 +274,7 @@ TEST(Coordinator, NamesTheNodeThatTheOthersWaitFor) {
   run.take("a", NodePace{1, 0, 0.5});
   run.take("c", NodePace{1, 4, 0.52});
   EXPECT_THAT(run.take("b", NodePace{1, 3, 0.61}), IsEmpty()) << "the others wait for it 9 % of the time";
-  EXPECT_THAT(run.take("b", NodePace{2, 3, 1}), IsEmpty()) << "of no round that there is";
+  EXPECT_THAT(run.take("b", NodePace{2, 3, 1}), IsEmpty()) << "there is no round 2";
   run.take("b", NodePace{1, 3, 0.9});
   run.take("b", NodeEnd{1, {}, false, ""});
   run.lost("b");
@@ -317,7 +317,8 @@ void add(Nodes& run, const std::vector<std::string>& ids) {
   for (const std::string& id : ids) run.take(id, node("host of " + id, 1), "10.0.0." + id);
 }
 
-/// All members of the round say that they have their seats. Returns what is said to the last of them.
+/// All members of the round say that they have their seats. Returns what the coordinator says after the last
+/// of them.
 std::vector<std::string> seat_all(Nodes& run) {
   std::vector<std::string> said;
   for (const Member& member : run.coordinator.round().members) {
@@ -431,7 +432,7 @@ TEST(Coordinator, IsBoundByAnEarlierRoundUntilAllMembersOfTheNextHaveTheirSeats)
   }
 }
 
-/// Of a round 3 of so many nodes.
+/// What a successor takes over after a round 3 with `members` nodes.
 TakenOver taken_over(int members) {
   TakenOver taken{{3, 2, members, "lost", "launch"}, 60, seconds(12)};
   taken.from.failures = 1;
@@ -707,7 +708,7 @@ TEST(NodeMessages, AreReadAsTheyWereWritten) {
   EXPECT_EQ(end({2, {}, false, "fell", 1}).failed_rank, 1);
   EXPECT_FALSE(end({2, {}, false, ""}).failed_rank);
   EXPECT_TRUE(end({2, {}, true, ""}).warned);
-  const Seat seat{2, 1, 1, 2, 2, 3, "a"};
+  const Seat seat{2, 1, 1, 2, 2, 3, "a", "h"};
   EXPECT_EQ(to_line(*down_of(to_line(Down(seat)))), to_line(Down(seat)));
   hello.last_round = 7;
   EXPECT_EQ(up({"a", hello}), to_line(Up{"a", hello}));
@@ -736,7 +737,8 @@ TEST(NodeMessages, AreRefusedWithOutOfRangeNumbers) {
   ASSERT_TRUE(up_of("a", pace + "1}"));
   for (const char* const busy : {"1.01", "-0.1", "null", "\"1\""})
     EXPECT_FALSE(up_of("a", pace + busy + "}")) << busy;
-  const std::string seat = R"({"is":"seat","round":1,"restarts":0,"nodes":2,"world_size":3,"launch":"a",)";
+  const std::string seat =
+      R"({"is":"seat","round":1,"restarts":0,"nodes":2,"world_size":3,"launch":"a","main_host":"h",)";
   ASSERT_TRUE(down_of(seat + R"("node":1,"first_rank":2})"));
   for (const char* const place :
        {R"("node":2,"first_rank":2})", R"("node":-1,"first_rank":2})", R"("node":1,"first_rank":3})",

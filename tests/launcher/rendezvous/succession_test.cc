@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -150,8 +152,8 @@ TEST_F(Successors, EndIfTheSecondLauncherIsKilledToo) {
   nodes[1]->signal(SIGKILL);
   const ProcessResult last = nodes[2]->wait();
   EXPECT_EQ(last.exit_code, 1);
-  EXPECT_THAT(last.err,
-              HasSubstr("the node at " + Hosts::address(1) + ":29500, which the others meet at, is gone"));
+  EXPECT_THAT(last.err, HasSubstr("the node at " + Hosts::address(1) + ":29500 (" + testing::host_name() +
+                                  "), which the others meet at, is gone"));
 }
 
 TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
@@ -166,6 +168,29 @@ TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
                                 HasSubstr(": the run can't continue without it\n")));
 }
 
+// The second launcher has then either been told of the end, or it has lost the first.
+TEST_F(Nodes, EndInADefinedWayIfTheFirstLauncherIsKilledAtTheEndOfTheRun) {
+  for (const int milliseconds : {0, 10, 20, 40, 80}) {
+    const std::string exit = "exit" + std::to_string(milliseconds);
+    folder_.write("train",
+                  "#!/bin/sh\n>here$RANK-" + exit + "\nuntil [ -e " + exit + " ]; do sleep 0.01; done\n",
+                  true);
+    const auto first = launch(0, {"launch.nnodes=2", rank(0)}),
+               second = launch(1, {"launch.nnodes=2", rank(1)});
+    ASSERT_TRUE(there("here0-" + exit) && there("here1-" + exit)) << second->err();
+    folder_.write(exit, "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    first->signal(SIGKILL);
+    const ProcessResult last = second->wait();
+    const auto lost = HasSubstr("), which the others meet at, is gone (");
+    if (last.exit_code == 0)
+      EXPECT_THAT(last.err, ::testing::Not(lost)) << milliseconds << " ms";
+    else
+      EXPECT_THAT(last.err, lost) << milliseconds << " ms";
+    EXPECT_LE(last.exit_code, 1) << milliseconds << " ms: " << last.err;
+  }
+}
+
 TEST_F(Successors, HeedASignalThatComesWhileTheirRanksStop) {
   folder_.write("stubborn", "#!/bin/sh\ntrap '' TERM\n. ./train\n", true);
   const auto nodes = run({"launch.nnodes=2:3", "launch.grace_period_seconds=3"}, {"./stubborn"});
@@ -177,7 +202,7 @@ TEST_F(Successors, HeedASignalThatComesWhileTheirRanksStop) {
   EXPECT_EQ(nodes[2]->wait().exit_code, 1);
 }
 
-TEST_F(Successors, TrainOnFromTheCheckpoint) {
+TEST_F(Successors, ResumeFromTheCheckpoint) {
   const auto nodes =
       launch_all({"launch.nnodes=2:3", "training.checkpoint_every_steps=1", "training.max_steps=600"},
                  {RESUMING_RANK_PROGRAM, "500"});
@@ -193,7 +218,7 @@ TEST_F(Successors, TrainOnFromTheCheckpoint) {
   nodes[0]->wait();
 }
 
-TEST_F(Nodes, EndWhereTheirOwnEndOfTheLinkIsKilled) {
+TEST_F(Nodes, EndIfTheirOwnRelayIsKilled) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=1:2", rank(i)}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));

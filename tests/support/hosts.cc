@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -106,6 +107,20 @@ bool Hosts::lose(int host, int percent) const {
              "add table inet loss; add chain inet loss in { type filter hook input priority 0; }; "
              "add rule inet loss in iifname e0 numgen random mod 100 < " +
                  std::to_string(percent) + " drop"});
+}
+
+bool Hosts::count_packets(int host) const {
+  return ip({"netns", "exec", name(host), NFT_PROGRAM,
+             "add table inet count; add chain inet count out { type filter hook output priority 0; }; "
+             "add rule inet count out oifname e0 meta l4proto { tcp, udp } counter"});
+}
+
+int Hosts::packets_sent(int host) const {
+  ProcessOptions options;
+  options.arguments = {"netns", "exec", name(host), NFT_PROGRAM, "list", "chain", "inet", "count", "out"};
+  const std::string rules = run_process(IP_PROGRAM, options).out, before = "counter packets ";
+  const auto found = rules.find(before);
+  return found == rules.npos ? -1 : std::stoi(rules.substr(found + before.size()));
 }
 
 void Hosts::cut(int host) const {

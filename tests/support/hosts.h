@@ -41,8 +41,13 @@ class Hosts {
   /// another rate. False if tc fails.
   bool shape(int host, const std::string& rate) const;
 
-  /// Loses so many of 100 packets that arrive at the host, at random. False if this system can't.
+  /// Drops `percent` % of the packets that arrive at the host, at random. False if this system can't.
   bool lose(int host, int percent) const;
+
+  /// From now on counts the TCP and UDP packets that leave the host. False if this system can't.
+  bool count_packets(int host) const;
+  /// How many have left the host since count_packets(); -1 if this system does not say.
+  int packets_sent(int host) const;
 
   /// Drops packets to and from the host; its interface stays up.
   void cut(int host) const;

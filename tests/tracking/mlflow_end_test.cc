@@ -28,6 +28,7 @@ using testing::eventually;
 using ::testing::HasSubstr;
 using testing::kServerPatience;
 using testing::Mlflow;
+using ::testing::Not;
 using testing::Process;
 using testing::ProcessOptions;
 using testing::ProcessResult;
@@ -120,6 +121,34 @@ TEST(MlflowServer, ShowsARunAsKilledIfItsLauncherIsStoppedOrKilled) {
     };
     EXPECT_TRUE(eventually(is_shown, kServerPatience)) << signal << ": " << status_of(server, folder, "wait");
   }
+}
+
+TEST(MlflowServer, PasswordIsInNoFileAndOnNoCommandLine) {
+  const TemporaryFolder folder;
+  const std::string password = "the-password-of-mlflow";
+  ProcessOptions options = launch(folder, shared_mlflow().url(), "wait");
+  options.environment["MLFLOW_TRACKING_USERNAME"] = "somebody";
+  options.environment["MLFLOW_TRACKING_PASSWORD"] = password;
+  Process process(HOOKLINE_BINARY, options);
+  ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
+  int processes = 0;
+  for (const fs::directory_entry& each : fs::directory_iterator("/proc")) {
+    const std::string number = each.path().filename();
+    if (number.find_first_not_of("0123456789") != number.npos) continue;
+    ++processes;
+    EXPECT_THAT(testing::of_process(std::stoi(number), "cmdline"), Not(HasSubstr(password)));
+  }
+  EXPECT_GE(processes, 4) << "the launcher, its agent and two ranks";
+  process.signal(SIGTERM);
+  const ProcessResult result = process.wait();
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr(password)));
+  int files = 0;
+  for (const fs::directory_entry& each : fs::recursive_directory_iterator(folder.path())) {
+    if (!each.is_regular_file()) continue;
+    ++files;
+    EXPECT_THAT(testing::read_file(each.path()), Not(HasSubstr(password))) << each.path();
+  }
+  EXPECT_GT(files, 4);
 }
 
 TEST(MlflowServer, ShowsARestartedRunAsRunningUntilItsEnd) {

@@ -29,8 +29,8 @@ class Nodes : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!hosts_.ok()) GTEST_SKIP() << "network namespaces can't be made here (run as root)";
-    // Ranks without torch: each prints its identity, then waits for a file "exit" or "exitRANK" with its exit
-    // code.
+    // Ranks without torch: each prints its identity, then waits for a file "exit", or "exitRANK-RESTART" of
+    // its attempt, with its exit code.
     folder_.write("train",
                   "#!/bin/sh\n"
                   "echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, at $MASTER_ADDR\n"

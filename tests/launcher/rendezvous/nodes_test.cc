@@ -213,7 +213,7 @@ TEST_F(Nodes, EndForLaterIfPreemptedBeforeEnoughHaveJoined) {
   }
 }
 
-TEST_F(Nodes, EndWithoutTheHostThatTheyMeetAtIfTheirNumberIsFixed) {
+TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfTheirNumberIsFixed) {
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=3"}));
   ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
@@ -223,6 +223,18 @@ TEST_F(Nodes, EndWithoutTheHostThatTheyMeetAtIfTheirNumberIsFixed) {
     EXPECT_EQ(result.exit_code, 1) << result.err;
     EXPECT_THAT(result.err, HasSubstr(" meet at, is gone ("));
   }
+}
+
+TEST_F(Nodes, EndIfTheHostThatTheyMeetAtIsCutOffAndTheirNumberIsFixed) {
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2", rank(i)}));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  hosts_.cut(0);
+  const ProcessResult other = nodes[1]->wait(), first = nodes[0]->wait();
+  EXPECT_EQ(other.exit_code, 1) << other.err;
+  EXPECT_THAT(other.err, HasSubstr(" meet at, is gone (it has not answered for "));
+  EXPECT_EQ(first.exit_code, 1) << first.err;
+  EXPECT_THAT(first.err, HasSubstr(" is lost: it sends no heartbeat"));
 }
 
 TEST_F(Nodes, StopTogetherWhenOneIsStopped) {
@@ -375,7 +387,7 @@ TEST_F(Nodes, SayThatTheyHaveAddressesOfTwoFamilies) {
             "address of its family\n  addresses of this host: 10.99.0.3\n");
 }
 
-/// What listens at all addresses of a host, as the kernel lists it: the ranks' store would.
+/// The kernel's list of sockets that listen at all addresses of a host, as a TCPStore of the ranks would.
 std::string open_to_all(const Hosts& hosts, int host) {
   ProcessOptions options;
   options.arguments = {"/proc/net/tcp", "/proc/net/tcp6"};
@@ -450,7 +462,7 @@ TEST_F(Nodes, GiveAPythonScriptAStoreThatOnlyTheirHostsReach) {
   }
   for (const auto& node : nodes) ASSERT_TRUE(node->wait_for("sum 3.0 port ")) << node->err();
   EXPECT_THAT(open_to_all(hosts_, 0), ContainsRegex("^ *[0-9]+: [0-9A-F]+:733C [^\n]*\n$"))
-      << "main_port, 29500, alone, since it is at a name";
+      << "main_port, 29500, alone: at all addresses, since main_address is a name";
   EXPECT_EQ(open_to_all(hosts_, 1), "");
   const std::string out = nodes[0]->out();
   const std::size_t at = out.find("port ") + 5;
@@ -484,7 +496,7 @@ TEST_F(Nodes, ServeAPythonProgramOnOneHostAtLoopbackAlone) {
                 "print('sum', total.item(), flush=True)\n"
                 "while not pathlib.Path('exit').exists(): time.sleep(0.02)\n"
                 "dist.destroy_process_group()\n");
-  // Behind a program that is no Python itself.
+  // Started through a program that is not Python itself.
   const auto run = launch(0, {"launch.processes_per_node=2", "launch.max_restarts=1"},
                           {"/usr/bin/env", PYTHON_PROGRAM, "train.py"});
   ASSERT_TRUE(run->wait_for("[1] sum 3.0\n")) << run->err();
@@ -498,6 +510,20 @@ TEST_F(Nodes, ServeAPythonProgramOnOneHostAtLoopbackAlone) {
   let_all_exit(0);
   const ProcessResult result = run->wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+TEST_F(Nodes, SendNothingToOtherHostsFromARunOnOne) {
+  if (!hosts_.count_packets(0)) GTEST_SKIP() << "packets can't be counted here";
+  ProcessOptions stranger;
+  stranger.arguments = {"-c", "exec 3<>/dev/tcp/" + Hosts::address(1) + "/9"};
+  hosts_.start(0, "/bin/bash", stranger)->wait();
+  const int before = hosts_.packets_sent(0);
+  EXPECT_EQ(before, 1) << "a connection to a port that is closed";
+  const ProcessResult result =
+      launch(0, {"launch.processes_per_node=2", "training.max_steps=5"}, {RESUMING_RANK_PROGRAM, "16"})
+          ->wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(hosts_.packets_sent(0), before);
 }
 
 TEST_F(Nodes, EndIfTheProcessThatServesAPythonProgramsStoreIsGone) {

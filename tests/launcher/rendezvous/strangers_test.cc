@@ -24,6 +24,7 @@
 
 #include "base/file_descriptor.h"
 #include "launcher/process/file_limit.h"
+#include "launcher/process/machine.h"
 #include "launcher/rendezvous/attacks.h"
 #include "launcher/rendezvous/messages.h"
 #include "launcher/rendezvous/node_runs.h"
@@ -428,10 +429,11 @@ TEST_F(Strangers, NodesLearnAtOnceThatTheCoordinatorWasKilled) {
   first->signal(SIGKILL);
   const ProcessResult result = second->wait();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err,
-              HasSubstr("hookline: error: the node at 127.0.0.1:" + std::to_string(port_) +
-                        ", which the others meet at, is gone (it has closed the connection, and takes "
-                        "no other): the run can't continue without it\n"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("hookline: error: the node at 127.0.0.1:" + std::to_string(port_) + " (" + host_name() +
+                "), which the others meet at, is gone (it has closed the connection, and takes "
+                "no other): the run can't continue without it\n"));
 }
 
 TEST_F(Strangers, ALauncherThatIsStartedAgainDoesNotKeepTheNodesOfTheLastRun) {
@@ -442,7 +444,8 @@ TEST_F(Strangers, ALauncherThatIsStartedAgainDoesNotKeepTheNodesOfTheLastRun) {
   const auto again = launch(0);
   const ProcessResult result = second->wait();
   EXPECT_EQ(result.exit_code, 1);
-  // By the launcher that answers now, or, if that is slow to start, by none.
+  // The node learns it from the launcher that answers now or, if that one starts slowly, from the closed
+  // connection.
   EXPECT_THAT(result.err, AnyOf(HasSubstr("is gone (another launcher has taken its place)"),
                                 HasSubstr("is gone (it has closed the connection, ")));
   again->signal(SIGTERM);
@@ -550,6 +553,35 @@ TEST_F(Strangers, WhoHoldTheTokenAndSendNonsenseAreIgnored) {
                      "'no JSON'\n"));
 }
 
+TEST_F(Strangers, WhoHoldTheTokenAndNameAProgramRunNothing) {
+  zmq::context_t context;
+  const RunKeys of_run = keys("token " + kToken);
+  const std::string owned = (folder_.path() / "owned").string();
+  int tries = 0;
+  const std::string log = expect_withstands([&] {
+    zmq::socket_t socket = joining_socket(context, of_run, "commander" + std::to_string(++tries));
+    socket.connect(endpoint());
+    LineStream lines;
+    const auto say = [&](const std::string& text) {
+      socket.send(zmq::buffer(lines.send(std::make_shared<const std::string>(text))), zmq::send_flags::none);
+    };
+    NodeHello hello;
+    hello.host = "$(touch " + owned + ")";
+    for (const char* const key : {"program", "arguments", "config", "version", "run_id"})
+      hello.common[key] = "/bin/sh -c 'touch " + owned + "'";
+    say(to_line(Up{"", hello}));
+    NodeEnd end;
+    end.round = 1;
+    end.report = "`touch " + owned + "`";
+    say(to_line(Up{"", end}));
+    zmq::pollitem_t item = {socket.handle(), 0, ZMQ_POLLIN, 0};
+    zmq::poll(&item, 1, milliseconds(2000));
+    std::this_thread::sleep_for(milliseconds(200));
+  });
+  EXPECT_THAT(log, HasSubstr("a node was refused: ")) << "its hello was read";
+  EXPECT_FALSE(has("owned"));
+}
+
 TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
   const auto first = launch(0);
   ASSERT_TRUE(first->wait_for("waiting for other nodes"));
@@ -619,7 +651,7 @@ TEST_F(Strangers, StayOutOfAnInsecureRunThatHasAToken) {
 
 TEST_F(Strangers, AreAllInTheTableOfAttacks) {
   std::set<std::string> named = expect_to_have_the_tests_of_attacks({"Strangers"});
-  // Neither is an attack.
+  // None of these is an attack.
   for (const char* const other :
        {"Strangers.AreAllInTheTableOfAttacks", "Strangers.MayJoinARunThatIsInsecure",
         "Strangers.TokensThatCannotBeUsedAreRefused"})

@@ -283,8 +283,9 @@ void HookChooser::note_error() {
   if (in_use_ == 0) return;
   ddp_.take_compression_error();  // if the metrics have not taken it yet
   const auto latest = ddp_.latest_compression_error();
-  // NaN counts as larger than any number.
-  if (latest && !(largest_error_ && *latest <= *largest_error_)) largest_error_ = latest;
+  // NaN counts as larger than any number, in both places.
+  if (latest && !(largest_error_ && (std::isnan(*largest_error_) || *latest <= *largest_error_)))
+    largest_error_ = latest;
 }
 
 /// True if the hook in use is too far from the exact average. It is then dropped for good.

@@ -67,6 +67,17 @@ TEST(HookChoice, GivesUpAHookWhoseErrorIsTooLarge) {
   });
 }
 
+TEST(HookChoice, GivesUpAHookWhoseErrorWasNotANumberOnce) {
+  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+    Trainer trainer(world, {"lapsing"});
+    trainer.train(kMeasured + 1);
+    EXPECT_EQ(trainer.chosen(), "lapsing");
+    trainer.train(kProved);
+    EXPECT_EQ(trainer.chosen(), "no hook");
+    EXPECT_TRUE(trainer.chooser->report().settings[1].is_given_up);
+  });
+}
+
 // A setting less exact than one that exceeded the error limit is not tried.
 TEST(HookChoice, AlsoGivesUpHooksThatCompressMore) {
   run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {

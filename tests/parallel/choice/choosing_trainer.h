@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -86,6 +87,22 @@ class ForgetfulHook : public CommHook {
   std::int64_t bytes_per_step(const std::vector<BucketShapes>&, at::ScalarType) const override { return 0; }
 };
 
+/// Sends nothing. Its first six results are NaN, so its error is NaN when first measured, and a number when
+/// last measured.
+class LapsingHook : public CommHook {
+ public:
+  using CommHook::CommHook;
+  FuturePtr run(GradBucket bucket) override {
+    if (++runs_ < 7) bucket.buffer().fill_(std::numeric_limits<double>::quiet_NaN());
+    return completed(bucket.buffer());
+  }
+  std::string describe() const override { return "lapsing"; }
+  std::int64_t bytes_per_step(const std::vector<BucketShapes>&, at::ScalarType) const override { return 0; }
+
+ private:
+  int runs_ = 0;
+};
+
 inline HookRow row_of(const std::string& name) {
   HookRow row;
   row.name = name;
@@ -107,6 +124,9 @@ inline void register_hooks() {
     add("fickle", [](int) { return fickle_takes.load(); });
     Registry::instance().add(row_of("toll"), [](HookContext context, const OptionMap&) {
       return std::make_unique<TollHook>(std::move(context));
+    });
+    Registry::instance().add(row_of("lapsing"), [](HookContext context, const OptionMap&) {
+      return std::make_unique<LapsingHook>(std::move(context));
     });
     Registry::instance().add(row_of("forgetful"), [](HookContext context, const OptionMap&) {
       return std::make_unique<ForgetfulHook>(std::move(context));

@@ -108,6 +108,6 @@ if(HooklineTorch_FOUND AND EXISTS ${HOOKLINE_TORCH_ROOT}/lib/libtorch_cuda.so AN
   set_target_properties(hookline::torch_cuda PROPERTIES
     IMPORTED_LOCATION ${HOOKLINE_TORCH_ROOT}/lib/libtorch_cuda.so
     INTERFACE_LINK_LIBRARIES "hookline::torch_cpu;${HOOKLINE_TORCH_ROOT}/lib/libc10_cuda.so")
-  # No symbol of it may be used directly, and loading the module must still load it.
+  # Even if the module uses none of its symbols directly, loading the module must load it.
   target_link_options(hookline::torch_cuda INTERFACE LINKER:--no-as-needed)
 endif()

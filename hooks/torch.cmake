@@ -1,5 +1,5 @@
 # The hooks themselves, which run inside a rank.
-hookline_library(hookline_hooks
+hookline_library(hookline_hooks OPTIMIZED
   SOURCES
     comm.cc comm_hook.cc future.cc in_order.cc registry/plugin.cc registry/register.cc registry/registry.cc
     ddp/allreduce.cc ddp/half_compress.cc ddp/half_wrapper.cc ddp/scatter_average.cc

@@ -12,8 +12,8 @@ namespace {
 
 const std::string kTable = kAutoHookTable;
 
-void warn_of_no_effect(const Collected& collected, const RunConfig& config,
-                       std::vector<Diagnostic>& diagnostics) {
+void warn_of_unused_table(const Collected& collected, const RunConfig& config,
+                          std::vector<Diagnostic>& diagnostics) {
   for (const std::string& name : key_names(kTable)) {
     const auto given = collected.keys.find(kTable + "." + name);
     if (given == collected.keys.end()) continue;
@@ -76,7 +76,7 @@ void resolve_link(const Collected& collected, RunConfig& config, std::vector<Dia
 
 void check_auto_hook(const Collected& collected, const Catalog& catalog, bool all_hooks_known,
                      const RunConfig& config, std::vector<Diagnostic>& diagnostics) {
-  if (config.ddp.comm_hook != kAutoHook) return warn_of_no_effect(collected, config, diagnostics);
+  if (config.ddp.comm_hook != kAutoHook) return warn_of_unused_table(collected, config, diagnostics);
   const auto hooks = collected.keys.find(kTable + ".hooks");
   if (hooks != collected.keys.end() && all_hooks_known) {
     for (const std::string& hook : config.auto_hook.hooks) {

@@ -21,7 +21,7 @@ namespace {
 
 enum class Step { create, map_ids, detach_mounts, mount_proc, done };
 
-struct Progress {
+struct SetUpProgress {
   Step failed = Step::done;
   int error_number = 0;
 };
@@ -49,7 +49,7 @@ NamespaceRefusal of_limits() {
           "raise user.max_user_namespaces, user.max_pid_namespaces and user.max_mnt_namespaces, as root"};
 }
 
-NamespaceRefusal explain(const Progress& progress, bool has_user_namespace) {
+NamespaceRefusal explain(const SetUpProgress& progress, bool has_user_namespace) {
   const std::string system_says = std::string(" (") + std::strerror(progress.error_number) + ")";
   if (progress.failed == Step::create && (progress.error_number == ENOSPC || progress.error_number == EUSERS))
     return of_limits();
@@ -89,7 +89,7 @@ bool map_ids(uid_t user, gid_t group) {
 }
 
 /// Sets up the namespaces, in the child.
-Progress set_up(bool has_user_namespace, uid_t user, gid_t group) {
+SetUpProgress set_up(bool has_user_namespace, uid_t user, gid_t group) {
   if (has_user_namespace && !map_ids(user, group)) return {Step::map_ids, errno};
   // Mounts may be shared, as systemd makes them: what is mounted here would then appear everywhere.
   if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return {Step::detach_mounts, errno};
@@ -118,13 +118,13 @@ pid_t fork_into_pid_namespace() {
   if (child < 0) throw NamespaceRefused(explain({Step::create, errno}, has_user_namespace));
   if (child == 0) {
     read_end.reset();
-    const Progress progress = set_up(has_user_namespace, user, group);
+    const SetUpProgress progress = set_up(has_user_namespace, user, group);
     const ssize_t written = write(write_end.get(), &progress, sizeof progress);
     if (progress.failed != Step::done || written != sizeof progress) _exit(1);
     return 0;
   }
   write_end.reset();
-  Progress progress;
+  SetUpProgress progress;
   ssize_t count;
   do {
     count = read(read_end.get(), &progress, sizeof progress);

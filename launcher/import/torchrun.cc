@@ -33,7 +33,7 @@ const std::map<std::string, std::string>& keys() {
   return rows;
 }
 
-const std::map<std::string, std::string>& reasons() {
+const std::map<std::string, std::string>& reasons_to_leave_out() {
   static const std::map<std::string, std::string> rows = {
       {"rdzv-backend", "not needed, since all nodes join at rendezvous.main_address"},
       {"standalone", "a run on one host needs neither an address nor a port"},
@@ -65,7 +65,7 @@ const FlagTable& torchrun_flags() {
     made.short_names = {{'m', "module"}, {'r', "redirects"}, {'t', "tee"}};
     made.valued = {"node-rank", "rdzv-endpoint", "rdzv-conf",         "numa-binding",
                    "redirects", "tee",           "local-ranks-filter"};
-    for (const auto& rows : {keys(), reasons()})
+    for (const auto& rows : {keys(), reasons_to_leave_out()})
       for (const auto& [name, unused] : rows)
         if (!made.switches.contains(name)) made.valued.insert(name);
     return made;
@@ -143,8 +143,8 @@ class TorchrunReader {
     } else if (const auto key = keys().find(name); key != keys().end()) {
       result_.carry(key->second, name == "master-addr" ? without_brackets(value) : value, flag.from);
     } else {
-      const auto reason = reasons().find(name);
-      result_.leave_out(flag.from, reason != reasons().end()
+      const auto reason = reasons_to_leave_out().find(name);
+      result_.leave_out(flag.from, reason != reasons_to_leave_out().end()
                                        ? reason->second
                                        : "hookline does not know this flag of torchrun");
     }

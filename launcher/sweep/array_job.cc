@@ -37,7 +37,7 @@ std::string log_pattern(const fs::path& folder) {
   return text + "/%A_%a.log";
 }
 
-int number_of(const std::string& element) {
+int index_of_element(const std::string& element) {
   int number = 0;
   const auto [end, problem] = std::from_chars(element.data(), element.data() + element.size(), number);
   if (problem != std::errc() || end != element.data() + element.size() || number < 1)
@@ -55,11 +55,11 @@ ArrayJob job_in(const fs::path& file) {
     job.number = json.at("job").get<std::string>();
     job.stem = file.parent_path() / file.stem();
     for (const auto& [element, id] : json.at("elements").items())
-      job.elements[number_of(element)] = id.get<std::string>();
+      job.elements[index_of_element(element)] = id.get<std::string>();
     return job;
   } catch (const std::exception& error) {  // including JSON errors
     throw Error("'" + file.string() + "', which says what trials a job of Slurm's has, can't be used: " +
-                error.what() + ": once that job is over, remove it");
+                error.what() + "; once that job is over, remove the file");
   }
 }
 

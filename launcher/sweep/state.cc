@@ -19,7 +19,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr int kFormer = -1;          // position of a trial from an earlier plan
 constexpr int kPatienceMs = 10'000;  // for a reader, such as a report in progress
@@ -150,7 +150,7 @@ struct SweepState::Rows {
       row.exec();
     };
     for (const auto& [name, text] : kTexts) keep_as(name == kBegan ? add : put, name, facts.*text);
-    keep_as(put, kSame, Json(facts.same).dump());
+    keep_as(put, kSame, SortedJson(facts.same).dump());
   }
 
   static SweepFacts facts_in(SQLite::Database& database) {
@@ -161,7 +161,7 @@ struct SweepState::Rows {
     for (const auto& [name, text] : kTexts)
       if (const auto value = found.find(name); value != found.end()) facts.*text = value->second;
     if (const auto same = found.find(kSame); same != found.end())
-      facts.same = Json::parse(same->second).get<Assignments>();
+      facts.same = SortedJson::parse(same->second).get<Assignments>();
     return facts;
   }
 
@@ -174,8 +174,9 @@ struct SweepState::Rows {
     while (rows.executeStep()) {
       Trial trial;
       trial.planned.id = rows.getColumn(0).getString();
-      trial.planned.values = Json::parse(rows.getColumn(1).getString()).get<Assignments>();
-      trial.planned.program = Json::parse(rows.getColumn(2).getString()).get<std::vector<std::string>>();
+      trial.planned.values = SortedJson::parse(rows.getColumn(1).getString()).get<Assignments>();
+      trial.planned.program =
+          SortedJson::parse(rows.getColumn(2).getString()).get<std::vector<std::string>>();
       trial.planned.repeat = rows.getColumn(3).getInt64();
       trial.planned.is_baseline = rows.getColumn(4).getInt() != 0;
       trial.result.status = status_of(rows.getColumn(5).getString());
@@ -305,8 +306,8 @@ PlanChange SweepState::take(const SweepPlan& plan, const SweepFacts& facts) {
       SQLite::Statement& row = is_known ? keep : add;
       row.reset();
       row.bind(1, static_cast<std::int64_t>(i));
-      row.bind(2, Json(trial.values).dump());
-      row.bind(3, Json(trial.program).dump());
+      row.bind(2, SortedJson(trial.values).dump());
+      row.bind(3, SortedJson(trial.program).dump());
       row.bind(4, trial.repeat);
       row.bind(5, trial.is_baseline ? 1 : 0);
       row.bind(6, trial.id);
@@ -391,7 +392,7 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
         if (is_whole || !SweepState::Rows::is_refused(error)) throw;
         throw SQLite::Exception("what the sweep wrote last is still in '" + before.beside.string() +
                                     "', and to read that takes a folder that you may write to; copy '" +
-                                    folder.string() + "' to where you may, and name the copy",
+                                    folder.string() + "' to such a folder, and run the command on the copy",
                                 SQLITE_READONLY);
       }
     }

@@ -19,7 +19,7 @@ using Value = std::vector<std::uint8_t>;
 
 constexpr std::size_t kMostKeysNamed = 3;
 
-std::string text_of(const Value& bytes) { return {bytes.begin(), bytes.end()}; }
+std::string string_of(const Value& bytes) { return {bytes.begin(), bytes.end()}; }
 
 [[noreturn]] void fail(const std::string& why) {
   C10_THROW_ERROR(DistNetworkError, "the launcher, by which ranks reach their store, " + why);
@@ -102,12 +102,12 @@ void LauncherStore::wait_for(const std::vector<std::string>& keys, milliseconds 
 
 void LauncherStore::set(const std::string& key, const Value& value) {
   const std::lock_guard lock(mutex_);
-  ask({StoreQuery::set, {key}, {text_of(value)}});
+  ask({StoreQuery::set, {key}, {string_of(value)}});
 }
 
 Value LauncherStore::compareSet(const std::string& key, const Value& expected, const Value& desired) {
   const std::lock_guard lock(mutex_);
-  ask({StoreQuery::compare_set, {key}, {text_of(expected), text_of(desired)}});
+  ask({StoreQuery::compare_set, {key}, {string_of(expected), string_of(desired)}});
   return receive_value();
 }
 
@@ -151,7 +151,7 @@ void LauncherStore::wait(const std::vector<std::string>& keys, const millisecond
 
 void LauncherStore::append(const std::string& key, const Value& value) {
   const std::lock_guard lock(mutex_);
-  ask({StoreQuery::append, {key}, {text_of(value)}});
+  ask({StoreQuery::append, {key}, {string_of(value)}});
 }
 
 std::vector<Value> LauncherStore::multiGet(const std::vector<std::string>& keys) {
@@ -167,7 +167,7 @@ void LauncherStore::multiSet(const std::vector<std::string>& keys, const std::ve
   TORCH_CHECK(keys.size() == values.size(), "multiSet takes as many values as keys");
   const std::lock_guard lock(mutex_);
   StoreRequest request{StoreQuery::set_many, keys};
-  for (const Value& value : values) request.values.push_back(text_of(value));
+  for (const Value& value : values) request.values.push_back(string_of(value));
   ask(request);
 }
 

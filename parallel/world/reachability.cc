@@ -80,14 +80,14 @@ std::pair<Socket, std::string> listen_on(const std::string& host) {
 }
 
 /// A connection attempt to a node.
-struct Attempt {
+struct ConnectAttempt {
   int node = 0;
   std::string host, port;
   Socket socket{};
   int error = 0;  // an errno; ETIMEDOUT until it is known
 };
 
-void begin(Attempt& attempt) {
+void begin(ConnectAttempt& attempt) {
   const Address address = parse_address(attempt.host, attempt.port);
   attempt.socket = Socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (attempt.socket.get() < 0 || ::connect(attempt.socket.get(), address.get(), address.length) != 0)
@@ -96,11 +96,11 @@ void begin(Attempt& attempt) {
 }
 
 /// Waits until all attempts have ended, or until `give_up`.
-void finish(std::vector<Attempt>& attempts, Clock::time_point give_up) {
+void finish(std::vector<ConnectAttempt>& attempts, Clock::time_point give_up) {
   while (true) {
     std::vector<pollfd> descriptors;
-    std::vector<Attempt*> waiting;
-    for (Attempt& attempt : attempts) {
+    std::vector<ConnectAttempt*> waiting;
+    for (ConnectAttempt& attempt : attempts) {
       if (attempt.socket.get() < 0) continue;
       descriptors.push_back({attempt.socket.get(), POLLOUT, 0});
       waiting.push_back(&attempt);
@@ -117,7 +117,7 @@ void finish(std::vector<Attempt>& attempts, Clock::time_point give_up) {
   }
 }
 
-std::string problem_of(int node, const std::string& own, const Attempt& attempt,
+std::string problem_of(int node, const std::string& own, const ConnectAttempt& attempt,
                        std::chrono::duration<double> patience) {
   const std::string whole = "node " + std::to_string(node) + " (" + own + ") can't connect to node " +
                             std::to_string(attempt.node) + " at " + attempt.host + " port " + attempt.port +
@@ -142,12 +142,13 @@ std::string problem_of(int node, const std::string& own, const Attempt& attempt,
 
 /// Why these can't all connect to each other: some have IPv4 addresses, others IPv6. Else empty. The same
 /// text on every node.
-std::string mixed_families(const std::vector<Attempt>& nodes) {
-  const auto is_ipv6 = [](const Attempt& each) { return each.host.find(':') != std::string::npos; };
-  const auto other = std::find_if(nodes.begin(), nodes.end(),
-                                  [&](const Attempt& each) { return is_ipv6(each) != is_ipv6(nodes[0]); });
+std::string mixed_families(const std::vector<ConnectAttempt>& nodes) {
+  const auto is_ipv6 = [](const ConnectAttempt& each) { return each.host.find(':') != std::string::npos; };
+  const auto other = std::find_if(nodes.begin(), nodes.end(), [&](const ConnectAttempt& each) {
+    return is_ipv6(each) != is_ipv6(nodes[0]);
+  });
   if (other == nodes.end()) return "";
-  const auto name = [&](const Attempt& each) {
+  const auto name = [&](const ConnectAttempt& each) {
     return "node " + std::to_string(each.node) +
            (is_ipv6(each) ? " has the IPv6 address " : " has the IPv4 address ") + each.host;
   };
@@ -212,7 +213,7 @@ void expect_nodes_reach_each_other(c10d::Store& store, int node, int nodes, cons
                                    std::chrono::milliseconds patience) {
   const auto [listener, own_port] = listen_on(address);
   write(store, key_of("reach", node), address + " " + own_port);
-  std::vector<Attempt> attempts;
+  std::vector<ConnectAttempt> attempts;
   std::string problems;
   const auto add_problem = [&](const std::string& problem) {
     problems += (problems.empty() ? "" : "\n  ") + problem;
@@ -228,9 +229,9 @@ void expect_nodes_reach_each_other(c10d::Store& store, int node, int nodes, cons
       throw Error(mixed);
     }
     attempts.erase(attempts.begin() + node);
-    for (Attempt& attempt : attempts) begin(attempt);
+    for (ConnectAttempt& attempt : attempts) begin(attempt);
     finish(attempts, Clock::now() + patience);
-    for (const Attempt& attempt : attempts) {
+    for (const ConnectAttempt& attempt : attempts) {
       if (attempt.error) add_problem(problem_of(node, address, attempt, patience));
     }
     write(store, key_of("reached", node), problems);

@@ -69,7 +69,7 @@ Json to_json(const fs::path& folder, const Manifest& manifest, bool with_tensors
 }
 
 /// Names of folders and tensors may hold bytes that are not valid UTF-8.
-std::string text_of(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
+std::string indented(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -99,7 +99,7 @@ int checkpoint_inspect(const Arguments& arguments) {
       code = kFailure;
     }
   }
-  if (json) std::cout << text_of(all) << "\n";
+  if (json) std::cout << indented(all) << "\n";
   std::cout << std::flush;
   return code;
 }

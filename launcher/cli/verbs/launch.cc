@@ -126,8 +126,8 @@ bool can_resume(const RunConfig& config, bool dry) {
     key = "checkpoint_dir";
     // The ranks hold this lock as soon as they start. Ranks whose launcher was killed hold it a moment
     // longer.
-    constexpr std::chrono::seconds kPatience{3};
-    if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir", kPatience);
+    constexpr std::chrono::seconds kWaitForLock{3};
+    if (!dry) FolderLock(training.checkpoint_dir, "checkpoint_dir", kWaitForLock);
     if (training.resumes_by_name()) expect_none_beyond(training.checkpoint_dir, from);
     if (training.resume == "no") expect_no_checkpoints(training.checkpoint_dir);
     return true;

@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Request {
+struct SubmitRequest {
   std::string scheduler, name, image, template_file;
   ConfigChoice config;
   std::int64_t nodes = 0;  // 0: as the config says
@@ -47,7 +47,7 @@ struct Request {
 };
 
 /// Warns if a preempted job would not resume from its checkpoints.
-void tell_of_preemption(const Request& request, const RunConfig& config) {
+void tell_of_preemption(const SubmitRequest& request, const RunConfig& config) {
   const TrainingConfig& training = config.training;
   if (!training.checkpoint_every_steps) {
     log::warning(
@@ -67,7 +67,7 @@ void tell_of_preemption(const Request& request, const RunConfig& config) {
 }
 
 /// Throws UsageError for a request that this scheduler can't run.
-void check_for_scheduler(const Request& request, const RunConfig& config) {
+void check_for_scheduler(const SubmitRequest& request, const RunConfig& config) {
   const bool for_kubernetes = request.scheduler == "kubernetes";
   if (!request.image.empty() && !for_kubernetes) throw UsageError("--image is for kubernetes");
   if (!request.template_file.empty() && request.scheduler == "mpirun")
@@ -108,7 +108,7 @@ void check_for_scheduler(const Request& request, const RunConfig& config) {
 }
 
 /// What each node runs. `program`: with its arguments.
-std::vector<std::string> launch_command(const Request& request, const RunConfig& config,
+std::vector<std::string> launch_command(const SubmitRequest& request, const RunConfig& config,
                                         const std::string& hookline, const std::string& config_file,
                                         const std::string& profile, const std::vector<std::string>& program) {
   std::vector<std::string> command = {hookline, "launch"};
@@ -143,21 +143,21 @@ void tell_of_gpus(const LaunchConfig& launch, const NodeResources& needed) {
 }
 
 /// What of this shell's variables the job gets.
-Variables variables_of_job(const Request& request, const Variables& here) {
+Variables variables_of_job(const SubmitRequest& request, const Variables& here) {
   if (request.scheduler == "mpirun") return passed_by_mpirun(here, request.scheduler_arguments);
   if (request.scheduler == "slurm") return exported_by_sbatch(here, request.scheduler_arguments);
   return {};
 }
 
 /// Do the arguments pass variables as MPICH's and Intel's launchers take them, and not as Open MPI's does?
-bool is_for_hydra(const Request& request) {
+bool is_for_hydra(const SubmitRequest& request) {
   return std::any_of(request.scheduler_arguments.begin(), request.scheduler_arguments.end(),
                      [](const std::string& each) { return each.starts_with("-genv"); });
 }
 
 /// The line by which a shell starts the launchers. Those of several nodes get a token, which is on no command
 /// line.
-std::string mpirun_line(const Request& request, const std::vector<std::string>& command) {
+std::string mpirun_line(const SubmitRequest& request, const std::vector<std::string>& command) {
   std::vector<std::string> line = {
       "mpirun", "-np", std::to_string(request.nodes), "--map-by", "ppr:1:node", "--bind-to", "none"};
   const bool passes_token =
@@ -170,7 +170,7 @@ std::string mpirun_line(const Request& request, const std::vector<std::string>& 
   return (passes_token ? token : "") + shell_line(line);
 }
 
-void warn_of_lost_variables(const Request& request, const Variables& here) {
+void warn_of_lost_variables(const SubmitRequest& request, const Variables& here) {
   std::vector<std::string> lost = lost_variables(here, request.variables);
   if (value_of(here, kTokenVariable) && !value_of(request.variables, kTokenVariable)) {
     if (request.scheduler == "mpirun" && is_for_hydra(request))
@@ -191,7 +191,7 @@ void warn_of_lost_variables(const Request& request, const Variables& here) {
   }
 }
 
-std::string slurm_script(const Request& request, const RunConfig& config,
+std::string slurm_script(const SubmitRequest& request, const RunConfig& config,
                          const std::vector<std::string>& command, const fs::path& log) {
   const NodeResources needed = resources_of(config, value_of(request.variables, "OMP_NUM_THREADS"));
   const SbatchLines lines = sbatch_lines(needed, request.scheduler_arguments);
@@ -218,7 +218,7 @@ std::string config_text(const Resolution& resolution) {
 }
 
 /// `command`: the command of each pod.
-std::string manifest_of(const Request& request, const RunConfig& config, const std::string& config_text,
+std::string manifest_of(const SubmitRequest& request, const RunConfig& config, const std::string& config_text,
                         const std::vector<std::string>& command) {
   for (const std::string& word : command)
     if (first_invalid_byte(word))
@@ -248,7 +248,8 @@ std::string submit_to_slurm(const fs::path& script, Signals& signals) {
   }
 }
 
-int hand_to_slurm(const Request& request, const RunConfig& config, const std::vector<std::string>& command) {
+int hand_to_slurm(const SubmitRequest& request, const RunConfig& config,
+                  const std::vector<std::string>& command) {
   const fs::path folder = "hookline-runs";
   const fs::path log = folder / "slurm-%j.log";
   const std::string script = slurm_script(request, config, command, log);
@@ -287,7 +288,7 @@ int hand_to_slurm(const Request& request, const RunConfig& config, const std::ve
 }  // namespace
 
 int submit(const Arguments& arguments) {
-  Request request;
+  SubmitRequest request;
   VerbParser parser("hookline submit --scheduler S [flags] program [arguments]",
                     "Write a job that launches a program on several nodes, and submit it to Slurm. A "
                     "preempted job saves a checkpoint, is queued again, and resumes.",

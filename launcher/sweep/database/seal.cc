@@ -12,7 +12,9 @@ namespace {
 constexpr std::int64_t kSealRow = 1;
 constexpr int kHexadecimal = 16;
 
-std::uint64_t number_of(const std::string& checksum) { return std::stoull(checksum, nullptr, kHexadecimal); }
+std::uint64_t checksum_from(const std::string& checksum) {
+  return std::stoull(checksum, nullptr, kHexadecimal);
+}
 
 std::string text_of(std::uint64_t number) {
   char text[17];
@@ -55,12 +57,12 @@ void put_seal(SQLite::Database& database, const Seal& seal) {
 
 void Seal::add(const std::string& checksum) {
   ++row_count;
-  checksum_sum += number_of(checksum);
+  checksum_sum += checksum_from(checksum);
 }
 
 void Seal::remove(const std::string& checksum) {
   --row_count;
-  checksum_sum -= number_of(checksum);
+  checksum_sum -= checksum_from(checksum);
 }
 
 std::string checksum_of_row(const SealedTable& table, SQLite::Statement& row) {
@@ -101,7 +103,7 @@ Seal seal_in(SQLite::Database& database) {
   row.bind(1, kSealRow);
   if (!row.executeStep()) throw Error("the seal over all its rows is missing");
   if (!is_sound(kSealTable, row)) throw Error("the seal over all its rows is not as it was written");
-  return {row.getColumn(1).getInt64(), number_of(row.getColumn(2).getString())};
+  return {row.getColumn(1).getInt64(), checksum_from(row.getColumn(2).getString())};
 }
 
 void seal_all(SQLite::Database& database) {

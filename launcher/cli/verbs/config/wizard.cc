@@ -24,7 +24,7 @@
 namespace hookline {
 namespace {
 
-struct Flags {
+struct WizardFlags {
   std::string output = "hookline.toml", answers, program;
   std::int64_t parameters = 10'000'000;
   bool yes = false, force = false, plain = false, measure = false;
@@ -37,7 +37,7 @@ bool can_move_cursor() {
 }
 
 /// May the wizard write the file? Asks before it replaces an existing one.
-bool may_write(const Flags& flags, bool is_person) {
+bool may_write(const WizardFlags& flags, bool is_person) {
   if (const std::string problem = replace_problem(flags.output); !problem.empty()) {
     log::error(problem + "; choose another file with --output FILE");
     return false;
@@ -56,7 +56,7 @@ bool may_write(const Flags& flags, bool is_person) {
   return false;
 }
 
-std::string command_for(const Flags& flags, const RunConfig& config, const Detected& here,
+std::string command_for(const WizardFlags& flags, const RunConfig& config, const Detected& here,
                         const std::string& scheduler) {
   std::string command = "hookline launch";
   if (!scheduler.empty()) command = "hookline submit --scheduler " + scheduler + " --nodes 2";
@@ -69,7 +69,7 @@ std::string command_for(const Flags& flags, const RunConfig& config, const Detec
 }  // namespace
 
 int config_wizard(const Arguments& arguments) {
-  Flags flags;
+  WizardFlags flags;
   VerbParser parser("hookline config [flags]",
                     "Write a config file by question and answer. It asks only what this machine and your "
                     "earlier answers leave open; '<' or Esc goes back.",

@@ -27,8 +27,8 @@ class PeerError : public Error {
   using Error::Error;
 };
 
-/// The ranks have started different collectives, as each of them finds. Futures of a hook's collectives hold
-/// it; a program gets RunFailed.
+/// The ranks have started different collectives; each rank notices this by itself. Futures of a hook's
+/// collectives hold it; a program gets RunFailed.
 class RanksDiffer : public Error {
  public:
   using Error::Error;

@@ -31,7 +31,7 @@ struct SkippedLines {
 /// Splits a stream of bytes into lines, for what other programs write: a line without an end would use up all
 /// memory. For records that a program reads: a part of one is useless, so a line that is too long is skipped
 /// and counted, and a carriage return is a character like any other. LineSplitter of launcher/output, for
-/// what people watch, does the opposite in both, so one class for both would only hold two.
+/// what people watch, does the opposite in both, so a single class would just be two in one.
 class BoundedLines {
  public:
   /// Receives a line, without its newline, and the offset of its first byte.

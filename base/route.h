@@ -8,8 +8,8 @@
 
 namespace hookline {
 
-/// This host's address, in digits, on the route to `other`, which is for datagrams. Empty if no route leads
-/// there.
+/// This host's address, in digits, on the route to `other`, an address looked up for SOCK_DGRAM. Empty if no
+/// route leads there.
 std::string own_address_towards(const addrinfo& other);
 
 /// An address of one of this host's interfaces.
@@ -21,7 +21,7 @@ struct Interface {
 /// Empty if the system does not tell.
 std::vector<Interface> own_interfaces();
 
-/// Has an interface of this host this address, in digits?
+/// Does an interface of this host have this address, in digits?
 bool is_here(const std::string& address);
 
 /// The addresses of `host`, in digits. If there are none, `why` says why.

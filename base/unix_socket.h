@@ -52,7 +52,7 @@ inline bool is_of_this_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
 }
 
-/// Waits until something can be read; false if nothing can at that time, or if the descriptor is of no use.
+/// Waits until a read would not block. False if it still would at `until`, or if poll() fails.
 inline bool readable_by(int descriptor, std::chrono::steady_clock::time_point until) {
   using std::chrono::milliseconds;
   using Clock = std::chrono::steady_clock;

@@ -139,9 +139,10 @@ void expect_none_beyond(const fs::path& folder, std::int64_t step) {
   const std::vector<FoundCheckpoint> found = list_checkpoints(folder);
   if (found.empty() || found.front().step <= step) return;
   throw Error("checkpoint_dir '" + folder.string() + "' holds checkpoints beyond step " +
-              std::to_string(step) + ", from which the run resumes (" +
-              found.front().path.filename().string() +
-              "), and a restart would resume from those: move them away, or name another folder");
+              std::to_string(step) + ", the newest of them " + found.front().path.filename().string() +
+              ": the run resumes from step " + std::to_string(step) +
+              ", and a restart would resume from the newest instead; move those checkpoints away, or name "
+              "another folder");
 }
 
 std::vector<std::string> problems_of(const fs::path& checkpoint, const Manifest& manifest,

@@ -141,7 +141,7 @@ std::string json_schema(const Catalog& catalog) {
   properties.update(of_profile);
   properties[kProfileTable] = {
       {"type", "object"},
-      {"description", "[profile.NAME.ddp]: values that --profile NAME puts over the others."},
+      {"description", "[profile.NAME.ddp]: values that override the others with --profile NAME."},
       {"additionalProperties",
        {{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(of_profile)}}}};
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},

@@ -16,7 +16,7 @@ inline constexpr const char* kRunSummary = "summary.json";  // what the run has 
 // Made by rank 0 of a run with the tracker mlflow: which run it is there.
 inline constexpr const char* kMlflowNote = "mlflow.json";
 
-// Empty: made by hookline's library when a rank has read the config that the launcher resolved.
+// An empty file, which hookline's library makes when a rank has read the config that the launcher resolved.
 inline constexpr const char* kConfigReadFile = "config_read";
 
 // A metric that hookline logs at some steps if the hook compresses.

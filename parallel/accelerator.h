@@ -89,8 +89,8 @@ class Accelerator {
   }
 
   /// Runs backward on `loss` divided by gradient_accumulation_steps; use it instead of `loss.backward()`. The
-  /// ranks average gradients in it. Collective, except while gradients accumulate, when nothing is averaged.
-  /// Throws what the backward throws.
+  /// ranks average gradients in it, except while gradients accumulate; it is then collective only for a
+  /// sharded model, which gathers its parameters. Throws what the backward throws.
   void backward(const at::Tensor& loss);
 
   /// Runs `body` for one of the gradient_accumulation_steps batches of an optimizer step. Only the last of
@@ -144,7 +144,7 @@ class Accelerator {
 
   /// Optimizer steps that the run has taken, those before a resume included. The step() of each prepared
   /// optimizer counts; batches that only accumulate gradients do not. A program without a prepared loader
-  /// starts its loop here.
+  /// starts its loop at steps_done().
   std::int64_t steps_done() const;
   /// [training] max_steps: how many steps the run shall take; none if it is not set.
   std::optional<std::int64_t> max_steps() const { return config().training.max_steps; }

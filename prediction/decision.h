@@ -32,10 +32,10 @@ struct DecisionRule {
   // which were measured earlier, and then in the other buckets that are predicted to be at most `near`
   // slower.
   double close_to_none = 0.10;
-  // If a step without a hook takes this many times as long as with the fastest, trials cost little beside
-  // that, and the link dominates, on which messages are harder to predict than work. So the fastest hook is
-  // also measured in each kind of fewer buckets that is predicted to take at most `wide` times as long, and
-  // keeps the fewest buckets within `choice.least_gain` of its fastest.
+  // If a step without a hook takes this many times as long as with the fastest, trials are cheap compared
+  // with it, and the step is mostly communication, whose time is harder to predict than that of computation.
+  // So the fastest hook is also measured with each smaller number of buckets that is predicted to take at
+  // most `wide` times as long, and keeps the fewest buckets within `choice.least_gain` of its fastest.
   double far_ahead = 10;
   double wide = 2;
   // In the end, those within this fraction of the fastest are measured again, in turn, until each was
@@ -45,7 +45,9 @@ struct DecisionRule {
   bool try_each = false;  // nothing is predicted: each setting is measured
 };
 
-/// Chooses among contenders: first no hook with the current buckets, then the others, the most exact first.
+/// Chooses among contenders, which are listed in this order: no hook with the current buckets, then the
+/// others, the most exact first.
+///
 /// The contender with the fastest predicted step is measured first, then those predicted to be about as fast
 /// as the fastest measured one. Each measurement corrects the remaining predictions. Those that are about as
 /// fast are then measured again, as far as that is affordable. Finally the fastest stays, if it saves enough

@@ -31,7 +31,7 @@ class KeyValues {
  private:
   bool has(const std::string& key) const;
   void set(const std::string& key, std::string value, std::vector<Answer>& answers);
-  /// Releases who waits for `key`: everybody, or one.
+  /// Releases whoever waits for `key`: all clients, or only one.
   void release(const std::string& key, std::vector<Answer>& answers, bool all);
   std::string compare_set(const StoreRequest& request, std::vector<Answer>& answers);
   std::int64_t add(const std::string& key, std::int64_t amount, std::vector<Answer>& answers);

@@ -69,8 +69,8 @@ class StoreRequests {
 
   std::size_t bytes_kept() const { return bytes_.size(); }
 
-  /// The next request whose bytes have all come. Throws StoreRequestError at bytes that are none, or if the
-  /// first is not what a TCPStore says first; then no more can be read.
+  /// The next request whose bytes have all come. Throws StoreRequestError for bytes that are no request, and
+  /// if `validate` is not the first request or comes again; then no more can be read.
   std::optional<StoreRequest> next();
 
  private:

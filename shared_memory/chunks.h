@@ -64,7 +64,7 @@ class Chunks {
   SumLink::Piece piece_of(const Chunk& chunk) const;
   void offer(const Chunk& chunk) const;
 
-  /// Copies what the other ranks have summed from their slots. Does nothing if the chunk is direct.
+  /// Copies the other ranks' sums from those ranks' slots. Does nothing if the chunk is direct.
   void take(const Chunk& chunk) const;
 
  private:

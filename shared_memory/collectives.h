@@ -60,8 +60,8 @@ struct PartExchange {
 ///
 /// Every element of a reduction is summed in the order of ranks, whatever its place in the array: all ranks
 /// end with the same bits, those of a plain loop over the ranks' arrays. The array is cut into chunks of
-/// kChunkBytes. Each rank sums one part of a chunk: it copies the parts that others sum into its slot of the
-/// segment, sums its own part from their slots, and copies the other sums back. A chunk that takes
+/// kChunkBytes. Each rank sums one part of a chunk: it copies into its slot of the segment the parts that
+/// others sum, sums its own part from their slots, and copies the other sums back. A chunk that takes
 /// kDirectBytes or less on all ranks together is copied and summed as a whole by each rank, which saves one
 /// round of waiting. An exchange is copied into slots and out of them. Chunks of several collectives are
 /// under way at a time, as far as there are slots, so a rank needs kSlots × kChunkBytes of memory, however
@@ -72,8 +72,8 @@ struct PartExchange {
 /// leaves the machine once. Exchanges stay on the machine.
 ///
 /// A rank that can do nothing sleeps in the kernel until a rank that it waits for has moved on. Every
-/// kLookInterval it checks whether the ranks that it waits for are still alive: if a rank dies, the others'
-/// collectives fail with a PeerError.
+/// kLookInterval it checks whether all other ranks are still alive: if one dies, the others' collectives fail
+/// with a PeerError.
 ///
 /// Thread-safe. Has two threads: while one calls `done`, which may take its time, the other continues to
 /// serve the other ranks.

@@ -15,8 +15,8 @@ using SumInOrder = void (*)(const void* const* parts, int count, void* out, std:
 /// is gone. RanksDiffer: the ranks do different things.
 using WhenDone = std::function<void(std::exception_ptr)>;
 
-/// Sums pieces over several machines. The same number of ranks has a link on each machine. The links that
-/// belong together match their pieces by the order in which each of them starts these.
+/// Sums pieces over several machines. The same number of ranks has a link on each machine. Corresponding
+/// links match pieces by order: the n-th piece that one of them starts is summed with the n-th of the others.
 class SumLink {
  public:
   /// What this rank has summed over the ranks of its machine.

@@ -199,7 +199,8 @@ void Trackers::expect_names(const std::map<std::string, double>& values) {
   for (const auto& [name, value] : values) {
     if (name.empty()) throw Error("a metric can't be called ''");
     if (name == kStepOfLine || name == kSecondsOfLine || name == kBytesOfLine)
-      throw Error("a metric can't be called '" + name + "': each line has that by itself");
+      throw Error("a metric can't be called '" + name +
+                  "': hookline adds a field of that name to every line of metrics");
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace hookline {
 
-/// `value` with `digits` significant digits, as printf's %g writes it, except that integers below 10^15 with
-/// more digits are written in full: "1800", where %.3g gives "1.8e+03".
+/// `value` with `digits` significant digits, as printf's %g writes it, except that numbers below 10^15 keep
+/// all digits before the decimal point: "1800", where %.3g gives "1.8e+03".
 std::string rounded(double value, int digits);
 
 struct Unit {

@@ -69,8 +69,8 @@ class ShardingChecks {
     if (!config_.ddp.shard_optimizer || !hook || hook->averages) return;
     refuse(kOptimizer, kHook, "shard_optimizer does not work with comm_hook " + to_text(hook->name),
            hook->name +
-               " does not average gradients, and each rank would step its part of the parameters by its own: "
-               "leave one of the two out");
+               " does not average gradients, and each rank would step its part of the parameters by its own "
+               "gradients alone: leave one of the two out");
   }
 
   void warn(const std::string& key, const std::string& note) {

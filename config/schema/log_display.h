@@ -1,4 +1,4 @@
-// Which ranks' output is shown, and behind what.
+// Which ranks' output is shown, and with what prefix.
 #pragma once
 
 #include <optional>

@@ -36,7 +36,7 @@ class ResolvedCollector {
   ResolvedCollector(std::string file, Collected& collected) : file_(std::move(file)), collected_(collected) {}
 
   void table(const std::string& path, const Json& json) {
-    if (!json.is_object()) throw Error((path.empty() ? "the whole" : path) + " is no object");
+    if (!json.is_object()) throw Error((path.empty() ? "the whole file" : path) + " is no object");
     for (const auto& [name, child] : json.items()) {
       const std::string full = path.empty() ? name : path + "." + name;
       if (full == kHookOptionTable)

@@ -30,8 +30,8 @@ struct Sources {
   /// Variables by name; only those that begin with HOOKLINE_ matter.
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<Override> overrides;  ///< From the command line; the last one of a key wins.
-  /// The program is a script, whose hooks can't be read before it runs: `comm_hook = "program:NAME"` and its
-  /// options are then left to the rank.
+  /// True if the program's hooks may be unknown until it runs, as those of a script are: `comm_hook =
+  /// "program:NAME"` and its options are then left to the rank.
   bool allow_program_hooks = true;
   /// False for `hookline test`, which makes the report that the key `link` of [ddp.auto] may name.
   bool reads_link_report = true;

@@ -182,7 +182,7 @@ void PowerSgd::expect_finite(PowerSgdBucket& state, const at::Tensor& gradients)
                   " can't carry NaN or infinity, which its state would keep for good, and the gradients " +
                   (gradients.is_cpu() ? "hold" : "of the step before held") + " some" +
                   (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
-                  ": lower the learning rate, or clip or scale the loss");
+                  ": lower the learning rate, clip the gradients, or scale the loss");
 }
 
 FuturePtr PowerSgd::run(GradBucket bucket) {

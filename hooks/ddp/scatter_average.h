@@ -27,7 +27,8 @@ std::optional<ScatterKind> scatter_kind_of(const std::string& hook, const std::s
 /// whose ranks share memory.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the exchange, of the wire's dtype
 /// Result  the bucket's buffer: the average in this rank's shares, its own gradients elsewhere
-/// State   on the CPU two pieces of 4 MiB, each as sent and as received; on a GPU 2n elements of each bucket
+/// State   on the CPU two pieces of 4 MiB, each as sent and as received; on a GPU, for each bucket, n
+///         elements as sent, and as received n / world size over NCCL or at most n over Gloo
 /// Errors  none at step time               Parity  those of the hooks named above
 /// Source  Rajbhandari et al. 2020, ZeRO, arXiv:1910.02054, section 5.1
 class ScatterAverage : public CommHook {

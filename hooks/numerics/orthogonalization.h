@@ -18,8 +18,8 @@ inline Orthogonalization orthogonalization_of(std::int64_t rank, std::size_t typ
                                               double epsilon) {
   // PyTorch takes a QR decomposition here, which knows no epsilon.
   if (rank > 2 && type_bytes >= sizeof(float)) epsilon = 0;
-  // With an epsilon a direction is shorter than 1 and what is projected out is less than all; twice would be
-  // too much.
+  // With an epsilon, directions are shorter than 1, and one projection removes only a part of the component,
+  // as in PyTorch; a second one would remove more.
   return {epsilon, epsilon == 0 ? 2 : 1, 4 * type_epsilon};
 }
 

@@ -22,7 +22,7 @@ std::vector<detail::CollectedHook> hooks_of(const std::filesystem::path& file) {
   if (!::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     throw HookError(
         "plug-in '" + file.string() + "' can't be loaded: " + ::dlerror() +
-        "\n  a plug-in links hookline::plugin, and the program that loads it hookline::hookline, which "
+        "\n  a plug-in links hookline::plugin; the program that loads it links hookline::hookline, which "
         "exports what plug-ins need");
   }
   return std::move(collector.hooks);

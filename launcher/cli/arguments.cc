@@ -26,7 +26,7 @@ const std::map<std::string, std::string>& foreign_flags() {
   return flags;
 }
 
-/// `value`: the flag's value; empty if it has none, or if the next argument may be its value.
+/// `value`: the flag's value, or the next argument if that may be its value; empty if there is neither.
 [[noreturn]] void unknown_flag(const std::string& name, const std::string& value,
                                const std::vector<Flag>& known) {
   std::vector<std::string> names;

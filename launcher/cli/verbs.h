@@ -1,5 +1,5 @@
-// Every verb of the command: one file each beside this one. Each takes what follows its name and returns the
-// exit code; throws UsageError, ProgramError, CatalogError.
+// Every verb of the command: one file each in verbs/, except `complete_words`, which is in complete.cc. Each
+// takes what follows its name and returns the exit code; throws UsageError, ProgramError, CatalogError.
 #pragma once
 
 #include <string>

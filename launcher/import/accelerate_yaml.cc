@@ -84,8 +84,7 @@ void explaining_yaml_errors(const std::function<void()>& read) {
     read();
   } catch (const YAML::DeepRecursion&) {  // yaml-cpp's own limit, which it words as "bad file"
     throw ImportError("it nests lists and mappings deeper than any config of Accelerate's");
-  } catch (
-      const YAML::RepresentationException& error) {  // a key that is a list, or a value where there is none
+  } catch (const YAML::RepresentationException& error) {  // a key that is a list, or a missing value
     throw ImportError(error.mark.is_null() ? std::string(kNoText)
                                            : "line " + line_of(error.mark) + ": " + kNoText);
   } catch (const YAML::Exception& error) {

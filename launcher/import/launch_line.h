@@ -65,7 +65,7 @@ LaunchArguments split_arguments(const LaunchLine& line, const FlagTable& table, 
 void take_surroundings(const LaunchLine& line,
                        const std::map<std::string, std::function<void(const LaunchFlag&)>>& settings,
                        Imported& result);
-/// Takes over the program; it is a module if it stood after `python -m`.
+/// Takes over the program; it is a module if the launcher's own flag -m or --module was given.
 void take_program(const std::vector<ShellWord>& program, bool is_module, Imported& result);
 
 /// Takes over --rdzv-conf, "join_timeout=600,last_call_timeout=30". `name`: the flag as written.

@@ -28,7 +28,7 @@ NodeResources resources_of(const RunConfig& config, const std::optional<std::str
   const bool uses_gpus =
       launch.device == "cuda" || launch.backend == "nccl" || (launch.device == "auto" && visible_gpus() > 0);
   const int ranks = ranks_of(launch);
-  // "4,2" means teams of 4 threads. What is not a number, each OpenMP library reads in its own way.
+  // "4,2" means teams of 4 threads. Each OpenMP library has its own way of reading what is not a number.
   const std::string text = omp_num_threads(config, threads_variable, 1, 1);
   constexpr std::int64_t kMostThreads = 1 << 16;
   std::int64_t threads = 1;

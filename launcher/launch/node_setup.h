@@ -21,8 +21,8 @@ bool node_rank_fits(const RunConfig& config);
 /// used. Without a token in the config or the environment it has none: see take_own_token().
 std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& program, int ranks);
 
-/// Has the nodes of `setup` meet by this user's own token, which it writes if there is none, unless they have
-/// another. Logs an error and returns false if that can't be used.
+/// If neither the config nor the environment says who may join, sets this user's own token in `setup`, and
+/// writes one first if there is none. Logs an error and returns false if that token can't be used.
 bool take_own_token(NodeSetup& setup);
 
 /// [rendezvous] run_id, or if that is "auto", one made from the program, its arguments and the config.

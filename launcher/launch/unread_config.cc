@@ -50,8 +50,8 @@ void warn_of_script(const RunConfig& config, const Program& program) {
   const std::string kind = settings.empty() ? "" : script_kind(program);
   if (kind.empty()) return;
   log::warning("'" + printable(program.file.string()) + "' is " + kind +
-               ", and only a program that is built with hookline acts on these settings, which "
-               "have no effect unless it starts one:" +
+               ", so these settings have no effect unless it starts a program that is built with "
+               "hookline:" +
                listed(settings));
 }
 

@@ -10,9 +10,9 @@ namespace hookline {
 
 /// For one stream of one rank. Holds a line back until it is complete, so that lines of several ranks never
 /// mix. Splits a line that is longer than `longest_bytes` into pieces of that size, each a line of its own.
-/// Leaves out what a carriage return overwrites, as in a progress bar. It is not BoundedLines of
-/// base/lines.h, for records that a program reads, which skips a line that is too long and keeps carriage
-/// returns: of what people watch, nothing may be missing, and a line must be there to see before it ends.
+/// Leaves out what a carriage return overwrites, as in a progress bar. BoundedLines of base/lines.h is for
+/// records that a program reads: it skips a line that is too long, and keeps carriage returns. People,
+/// however, need to see all of a long line, and a progress bar before its line ends.
 class LineSplitter {
  public:
   /// Receives a line without its newline.

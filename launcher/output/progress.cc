@@ -180,7 +180,7 @@ std::string Progress::places() const {
   for (const auto& [place, ranks] : at)
     add(ranks,
         (place.second ? "waiting in a collective at step " : "at step ") + std::to_string(place.first));
-  if (!silent.empty()) add(silent, "not heard of");
+  if (!silent.empty()) add(silent, "not heard from");
   return text;
 }
 

@@ -51,7 +51,7 @@ class Progress {
   /// since.
   std::optional<Busiest> take_busiest();
 
-  /// The last step that any rank reported.
+  /// The highest step that any rank has reported.
   std::optional<std::int64_t> furthest() const;
 
   /// Has any rank reported anything?
@@ -75,7 +75,7 @@ class Progress {
   /// The living ranks that wait in a collective.
   std::vector<int> waiting() const;
 
-  /// "rank 0 at step 12, ranks 1 and 3 waiting in a collective at step 11, rank 2 not heard of"
+  /// "rank 0 at step 12, ranks 1 and 3 waiting in a collective at step 11, rank 2 not heard from"
   std::string places() const;
 
   /// "12:03 · 2 of 2 ranks · step 120 · 35.2 steps/s · loss 0.123 · 7.5 MB/s": step, loss and bytes are

@@ -9,8 +9,8 @@ namespace hookline {
 /// which names `host`, if it does not resolve.
 bool is_own_address(const std::string& host);
 
-/// Has this host an address, apart from loopback and link-local ones, of the family of `address`? True if
-/// that is a name, or such an address itself.
+/// Has this host an address, apart from loopback and link-local ones, of the family of `address`? Also true
+/// if `address` is a name, or is itself a loopback or link-local address.
 bool has_family_of(const std::string& address);
 
 /// The interface through which connections to `address` go; empty if it is not known, or if `address` is not

@@ -11,9 +11,9 @@ namespace hookline {
 using Cores = std::vector<int>;
 
 /// For each of `ranks`: "core" divides the physical cores that this process may use among them, neighbours
-/// together; "numa" gives each the whole of a NUMA node, in turn. Where there are more ranks than cores or
-/// nodes, some share. `synthetic` describes a machine to do it for, as hwloc has it ("numa:2 core:4 pu:2");
-/// unset: this one. Throws std::runtime_error if hwloc can't tell what the machine has.
+/// together; "numa" gives each the whole of a NUMA node. Where there are more ranks than cores or nodes,
+/// neighbouring ranks share. `synthetic` describes a machine to do it for, as hwloc has it ("numa:2 core:4
+/// pu:2"); unset: this one. Throws std::runtime_error if hwloc can't tell what the machine has.
 std::vector<Cores> cores_of_ranks(const std::string& binding, int ranks,
                                   const std::optional<std::string>& synthetic = {});
 

@@ -15,9 +15,9 @@ inline constexpr const char* kErrorFile = "error.json";
 
 struct RankError {
   std::string message;
-  std::string type;  // of the exception, or the signal; empty if the file does not tell, as Python's
+  std::string type;  // of the exception, or the signal; empty if Python wrote the file
   std::optional<std::int64_t> step;
-  std::optional<RankStack> stack = {};  // where a signal met it
+  std::optional<RankStack> stack = {};  // of the thread that received a fatal signal
 };
 
 struct ErrorFile {

@@ -15,7 +15,7 @@ struct Program {
   std::vector<std::string> arguments;            // argv, argv[0] included; the same on all nodes of a run
   std::vector<std::string> arguments_here = {};  // further ones, which may differ between nodes
   std::optional<int> explained_exit =
-      {};  // the code that it ends with where it has said itself what is wrong
+      {};  // after this exit code the launcher reports no failed rank: the program has explained it itself
 
   std::vector<std::string> argv() const {
     std::vector<std::string> all = arguments;
@@ -34,9 +34,9 @@ class ProgramError : public std::runtime_error {
   int code_;
 };
 
-/// As execvp looks `command[0]` up, in `search_path` (PATH) unless it has a slash. A file that ends in .py
-/// and is not a script by itself (not executable, or without #!) is run with `python3 -u`, and is also found
-/// in the current folder. `command` is not empty. Throws ProgramError.
+/// Looks `command[0]` up as execvp does: in `search_path` (PATH), unless it has a slash. A file that ends in
+/// .py and is not a script by itself (not executable, or without #!) is run with `python3 -u`, and is also
+/// found in the current folder. `command` is not empty. Throws ProgramError.
 Program find_program(const std::vector<std::string>& command, const std::string& search_path);
 
 /// PATH, or where the C library looks without one.

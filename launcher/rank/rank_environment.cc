@@ -99,7 +99,8 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (!node.store_name.empty())
     ours.emplace_back(kLauncherStoreVariable, std::to_string(place.store_port) + ":" + node.store_name);
   if (node.has_agent_store) ours.emplace_back(kAgentStoreVariable, "True");
-  // Else PyTorch takes the interface of the address that the host's name stands for, and NCCL guesses.
+  // Without these variables, PyTorch's Gloo uses the interface of the address that the host's name resolves
+  // to, and NCCL guesses.
   const auto is_set = [&base, outer = of_outer_launcher(base)](const char* name) {
     return std::any_of(base.begin(), base.end(), [&](const std::string& entry) {
       return is_variable(entry, name) && !holds(outer, entry);
@@ -121,8 +122,8 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
 std::vector<std::string> rank_environment(const std::vector<std::string>& base, const RunPlace& place,
                                           int rank) {
   const Variables ours = rank_variables(base, place, rank);
-  // These are left over from a launcher around this one: they lead to the store of another run, and its
-  // descriptors. The token is for launchers only.
+  // These are left over from a launcher around this one: they lead to the store of another run, its
+  // descriptors and its network interface. The token is for launchers only.
   const auto is_stale = [outer = of_outer_launcher(base)](const std::string& entry) {
     return holds(outer, entry) || is_variable(entry, kStoreVariable) || is_variable(entry, kStatusVariable) ||
            is_variable(entry, kLauncherStoreVariable) || is_variable(entry, kAgentStoreVariable) ||

@@ -36,7 +36,7 @@ struct RunPlace {
   int store_descriptor = -1;   // in rank 0
   int status_descriptor = -1;  // in all ranks
   std::string run_folder;      // absolute
-  std::string log_folder;      // of this attempt; below it one a rank
+  std::string log_folder;      // of this attempt; has a folder for each rank
   std::int64_t restarts = 0;   // before this attempt
   std::int64_t max_restarts = 0;
   std::string omp_num_threads;

@@ -24,8 +24,8 @@ class RunFolder {
   RunFolder(const std::filesystem::path& parent, const ResolvedTexts& config);
 
   /// Makes the folders of attempt `number`, counted from 0, for `ranks` ranks from `first_rank` on, and
-  /// returns the one that holds theirs. In those after the first it notes where their metrics begin. Throws
-  /// as above.
+  /// returns the one that holds theirs. For attempts after the first, records where their metrics begin.
+  /// Throws as above.
   std::filesystem::path make_attempt(std::int64_t number, int ranks, int first_rank = 0) const;
 
   const std::filesystem::path& path() const { return path_; }  // absolute

@@ -117,8 +117,8 @@ class Coordinator {
   Words finish_for_later() { return finish(kSavedForLater, kEndedForLaterText); }
   std::string refusal(const std::string& node, const NodeHello& hello) const;
   Words refuse_surplus(Time now);
-  /// The nodes that came to a full run of a fixed number, without its spares, and when each is to be refused
-  /// unless a member is lost by then: it may replace a node that has just died.
+  /// While a run with a fixed number of nodes is complete: the nodes beyond its members and spares, and when
+  /// each is to be refused. Until then it may replace a member that has just died.
   std::map<std::string, Time> surplus() const;
   std::string missing() const;
   /// Why may_continue(members) is false.

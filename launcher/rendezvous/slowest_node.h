@@ -19,7 +19,7 @@ struct SlowestNode {
 };
 
 /// `paces`: of every node, by its id. In steps that all ranks take together, the busiest rank of a slow node
-/// waits the least; how much less than those of the other nodes is what the node costs.
+/// waits the least. The other nodes lose the time by which their busiest ranks wait longer.
 std::optional<SlowestNode> slowest_node(const std::map<std::string, NodePace>& paces);
 
 }  // namespace hookline

@@ -238,7 +238,7 @@ std::optional<Surroundings> pbs_surroundings(const HostFacts& here) {
     place->problem =
         "this job has " + std::to_string(place->nodes) +
         " nodes, and the launcher was started on the first of them only: start it on each, with "
-        "'mpiexec' or 'pbsdsh', with --set launch.node_rank=N if that is done otherwise, or set [launch] "
+        "'mpiexec' or 'pbsdsh' (if by other means, add --set launch.node_rank=N), or set [launch] "
         "nnodes = 1 to use this one alone";
     place->is_problem_unless_ranked = true;
   }

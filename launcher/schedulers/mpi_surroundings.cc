@@ -119,7 +119,7 @@ std::optional<Surroundings> jsrun_surroundings(const HostFacts& here) {
   auto place = place_by(here, names);
   if (!place || is_useless(*place)) return place;
   find_main(here, names, *place);
-  // LSF lists the host that jsrun was called on first, and that one runs no ranks.
+  // LSF's list begins with the host that jsrun was called on, which runs no ranks.
   if (JobHosts hosts = hosts_of_job(here); place->address_from == hosts.from && hosts.names.size() > 1)
     place->main_address = hosts.names[1];
   return place;

@@ -48,7 +48,8 @@ struct JobSpec {
   FileDescriptor status,
       status_of_ranks;  // a pair of datagram sockets, ours and that of all ranks; may hold none
   std::chrono::duration<double> grace_period{10};
-  std::chrono::duration<double> early_exit{0};  // warn if ranks run so long after one exits with 0; 0: never
+  /// Warn if other ranks still run this long after one exits with 0; 0: never.
+  std::chrono::duration<double> early_exit{0};
   std::chrono::duration<double> stall_timeout{0};  // without a finished step; 0: never
   bool stall_stacks = false;                       // write down where stuck ranks are
   std::optional<int> explained_exit;  // a rank's code that needs no report: it has said what is wrong

@@ -178,7 +178,7 @@ void Supervisor::look_for_stalls(Clock::time_point now) {
   if (!watch_.is_stalled(progress_.last_step(), now)) return;
   log::warning("no rank has finished a step for " + seconds_text(job_.stall_timeout) + ": " +
                progress_.places());
-  // Ranks that gdb holds up make each other fail: settle what has failed first before that.
+  // Ranks that gdb holds up can make others fail, so record which rank is stuck before gdb starts.
   if (job_.stall_stacks) stop_.hold();
   const int behind = *progress_.behind();
   notes_.stalled(progress_.waiting(), progress_.beside(behind));

@@ -28,7 +28,7 @@ struct ResolvedPoint {
   std::map<std::string, std::string> own_folders =
       {};                         // keys whose folder is each trial's own: below its folder, by this name
   double grace_seconds = 30;      // between being told to end and being killed
-  std::string never_starts = {};  // why its hook would compress at no step; empty if it would
+  std::string never_starts = {};  // why its hook would never start to compress; empty if it starts
   std::optional<std::int64_t> compresses_from = {};  // the step at which its hook begins to, if not the first
 };
 
@@ -50,9 +50,9 @@ struct InvalidPoint {
 struct SweepPlan {
   std::vector<PlannedTrial> trials;  // in the order in which they are to begin
   std::vector<InvalidPoint> invalid;
-  std::vector<InvalidPoint> never_starting;  // that run all the same; the baseline among them
+  std::vector<InvalidPoint> never_starting;  // these still run; may include the baseline
   bool repeats_baseline =
-      false;  // it runs again after the first other trial, since it would run only in the first trial
+      false;  // it runs again after the first other trial, since it would otherwise run only once
   std::vector<std::string>
       remarks;  // for people: exclusions that matched no grid point, searches that found too few
 };

@@ -18,8 +18,8 @@ struct RunningText {
 RunningText running_text(const Trial& trial, const MetricsFile& metrics, const std::string& metric,
                          const Assignments& same);
 
-/// `head` and behind it as many trials as there is room for, with " | " between them. Of the last of them the
-/// name is cut if that makes room for how far it is.
+/// `head`, followed by as many trials as there is room for, with " | " between them. The name of the last one
+/// is cut if that makes room for its state.
 std::string line_within(std::size_t columns, const std::string& head,
                         const std::vector<RunningText>& running);
 

@@ -178,7 +178,7 @@ class Sweep {
     if (by_median) {
       why = hopeless_by_median(own, pointers_to(done_), by.smaller_is_better(), settings.early_stopping_from);
     } else {
-      Histories others = pointers_to(done_);  // all that reached the rung, however they ended
+      Histories others = pointers_to(done_);  // all that reached the rung, except failed ones
       for (const History& stopped : stopped_) others.push_back(&stopped);
       for (const Running& other : running_)
         if (&other != &each) others.push_back(&other.trial->metrics().points());

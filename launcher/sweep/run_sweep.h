@@ -28,7 +28,7 @@ struct SweepRun {
   SweepMachine machine;
   std::int64_t most_ranks = 1;  // of one trial
   bool uses_gpus = false;
-  Assignments same;  // values that need not be told
+  Assignments same;  // the sweep's fixed values, which labels of trials leave out
   std::set<std::string> keys_of_ranks =
       {};  // that trials set, for hookline's library in their ranks to act on
   bool is_terminal = false;
@@ -45,8 +45,8 @@ struct SweepRun {
 std::int64_t places_of(const SweepRun& run);
 
 /// The exclusive share of the machine for place `index`, from 0: equally many cores, and GPUs if trials use
-/// them, as every other place. Everything, if there is one place, or if there are fewer cores or GPUs than
-/// places.
+/// them, as every other place. Everything, if there is one place. If there are fewer cores than places, all
+/// places share all cores; if there are fewer GPUs, they share all GPUs.
 TrialPlace place_of(const SweepRun& run, std::size_t index);
 
 /// How running a sweep has ended.

@@ -85,7 +85,7 @@ std::string hopeless_by_halving(const History& own, const Histories& others, boo
   }
   const std::size_t may_continue = std::max<std::size_t>(1, there / kHalvingFactor);
   if (there <= kFewestOthers || better < may_continue) return "";
-  return "at step " + std::to_string(rung) + " " + std::to_string(better) + " of " + std::to_string(there) +
+  return "at step " + std::to_string(rung) + ", " + std::to_string(better) + " of " + std::to_string(there) +
          (better == 1 ? " trials was" : " trials were") + " better, and only " +
          std::to_string(may_continue) + " may continue";
 }

@@ -34,7 +34,7 @@ void judge(const MetricsFile& metrics, const Yardstick& by, TrialResult& result)
 /// As much of what a program or its launch says as a table has room for.
 std::string shortened_reason(const std::string& reason);
 
-/// Why a trial has failed whose last value is none.
+/// Why a trial has failed if the last value of its metric is not a finite number.
 std::string not_a_number(const Yardstick& by, const History& points);
 
 }  // namespace hookline

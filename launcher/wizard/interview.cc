@@ -150,7 +150,7 @@ std::optional<Question> Interview::question_of(const KeyRow& row, const Answers&
     const std::vector<Shape> shapes = typical_shapes(parameters_);
     for (const HookRow& hook : catalog_.hooks()) {
       const auto bytes = bytes_per_step(hook, default_options(hook), *catalog_.find_wrapper("no"), shapes);
-      // What one machine takes says nothing of a network.
+      // Times measured on one machine say nothing about a network.
       const auto seconds =
           so_far.launch.nnodes == "1" ? here_.hook_seconds.find(hook.name) : here_.hook_seconds.end();
       question.choices.push_back(

@@ -20,7 +20,7 @@ struct Choice {
 };
 
 struct Question {
-  std::string id;       // the key that it sets, or kMoreSettings
+  std::string id;       // the key that it sets, or kMoreSettings or kScheduler
   std::string text;     // the question, on one line
   std::string help;     // what the key means; empty: the question says it all
   std::string accepts;  // what may be typed
@@ -61,7 +61,7 @@ class Interview {
   /// if that is not known, as for a hook without an estimate or a sharded model.
   std::string traffic(const RunConfig& config) const;
 
-  /// What was detected, on one line: "8 cores, no GPU; network: eth0".
+  /// What was detected, on one line: "8 cores, no GPU; network: 10.0.0.1 (eth0)".
   std::string here() const;
   std::string fastest_by_default() const;
 

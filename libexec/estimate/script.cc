@@ -12,8 +12,7 @@ constexpr std::string_view kClass = "class ";
 constexpr std::string_view kModule = "(Module)";
 constexpr std::string_view kParameters = "  __parameters__ = [";
 constexpr std::string_view kSetState = "  def __setstate__(";
-constexpr std::string_view kBuiltIn =
-    "__torch__.torch.classes.";  // made by libtorch itself, which holds no parameters
+constexpr std::string_view kBuiltIn = "__torch__.torch.classes.";  // libtorch's own; they hold no parameters
 
 /// The names in a list such as `"weight", "bias", ]`.
 std::set<std::string> quoted_names(std::string_view list) {

@@ -24,7 +24,7 @@ using Event = ConnectionEvents::Event;
 
 // One after the other: a second connection would take this node's name from the first.
 constexpr milliseconds kTryEvery{1000};
-// A name may be made known late, and change.
+// A name may not resolve at first, and its addresses may change.
 constexpr milliseconds kLookUpEvery{5000}, kLookUpUnknownEvery{1000};
 // A host that has closed the connection, and refuses another after so long, has no launcher any more.
 constexpr milliseconds kTimeToBeTaken{1000}, kTimeToRefuse{500};

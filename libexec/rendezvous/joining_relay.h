@@ -51,21 +51,21 @@ class JoiningRelay {
   bool join();
   /// Connects to the next address; the earlier ones stay on trial, unless what listens there is no launcher.
   void try_next_address(Clock::time_point now);
-  /// The connection that is established first, if one is by now.
+  /// Keeps the connection that is established first and drops the others; false if none is established yet.
   bool take_joined();
   /// `failed`: the other side is no launcher that accepts this node.
   enum class Fate { open, joined, failed };
   Fate fate_of(Attempt& attempt);
   /// Sends over a new connection what may have been lost with the last.
   void resume();
-  /// Looks at what became of the connection; why it is of no more use, if it is.
+  /// Looks at what became of the connection. Returns why it can't be used any more, or nothing if it can.
   std::optional<std::string> look_at_connection(Clock::time_point now);
   /// Connects anew, at growing intervals, while the serving relay is silent: after a cut that heals, TCP
   /// would wait for as long again as the cut lasted.
   void connect_again_if_silent(Clock::time_point now);
   /// Reads from the launcher; false once it has closed its end.
   bool read_launcher();
-  /// Why there is nothing to be heard any more, if there isn't.
+  /// Takes the frames that have arrived. Returns why no more can follow, or nothing if more can.
   std::optional<std::string> take_frames(Clock::time_point now);
   /// A line of the serving relay's, for the launcher or for a rank.
   void take(const std::string& line);

@@ -50,8 +50,8 @@ class ConnectionEvents {
 
   enum class Event { connected, joined, refused, broken_off, disconnected };
   /// The next one that has come; does not wait. `joined`: both sides have proved that they hold the secret.
-  /// `refused`: the other side has not. `broken_off`: it has closed the connection before. `disconnected`: a
-  /// connection is over, after `refused` and `broken_off`, too.
+  /// `refused`: the other side has not. `broken_off`: it closed the connection before it could.
+  /// `disconnected`: a connection is over, after `refused` and `broken_off`, too.
   std::optional<Event> next();
 
  private:

@@ -37,7 +37,7 @@ void expect_enough_files(std::int64_t open, std::int64_t limit, int ranks) {
   if (limit < needed)
     throw TooFewFiles("too many open files would be needed: a rank may have " + std::to_string(limit) +
                       ", and " + count_text(ranks, "rank") + (ranks == 1 ? " takes about " : " take about ") +
-                      std::to_string(needed) + " in each");
+                      std::to_string(needed) + (ranks == 1 ? "" : " each"));
 }
 
 Check judge_open_files(std::int64_t used, std::int64_t limit, int ranks) {

@@ -275,7 +275,7 @@ int main(int argc, char** argv) {
                 "not done when the limit of " + seconds_text(TimeLimit::Seconds(seconds)) + " was reached" +
                     (behind.empty() ? "" : "; " + behind),
                 behind.empty() ? "on a slow network, raise --time-limit"
-                               : "see what these do; on a slow network, raise --time-limit"});
+                               : "see what those ranks are doing; on a slow network, raise --time-limit"});
     if (!has_report) end_behind_rank_0();
     end_now(report.finish());
   });

@@ -35,7 +35,7 @@ struct ChoiceReport {
 
 /// An object of these fields except `is_settled` and `measured`; what is not known is null or left out.
 nlohmann::ordered_json to_json(const ChoiceReport& report);
-/// The setting in use compared with no hook: {"chosen", "predicted_seconds", "measured_seconds",
+/// The setting chosen last compared with no hook: {"chosen", "predicted_seconds", "measured_seconds",
 /// "no_hook_seconds"}.
 nlohmann::ordered_json brief_json(const ChoiceReport& report);
 

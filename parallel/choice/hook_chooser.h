@@ -81,7 +81,7 @@ class HookChooser {
   /// True once the steps of the chosen setting have confirmed the choice.
   bool is_settled() const { return phase_ == Phase::watching || has_no_choice(); }
 
-  /// The choice for a checkpoint; null while there is none.
+  /// The state of the choice, for a checkpoint; null if there is nothing to choose.
   nlohmann::json save() const;
   /// Resumes the choice that save() returned in an earlier run, and attaches its hook. Call it before the
   /// first forward. Returns an empty string, or the reason why the choice can't be used; it is then made

@@ -39,7 +39,7 @@ double largest_send(const std::vector<BucketCost>& costs) {
 }
 
 /// The few of `hooks` that are worth timing in other buckets: those with the fastest predicted steps, in
-/// either scope, if they beat no hook.
+/// either scope, if these are faster than steps without a hook.
 std::vector<std::size_t> fastest_of(std::vector<std::size_t> hooks, const SettingList& settings,
                                     const std::vector<StepPredictor::Prediction>& predictions,
                                     double without_a_hook) {
@@ -206,7 +206,7 @@ void StepPredictor::add_costs(Round& round, std::size_t layout, const std::vecto
     std::optional<HookCost> cost = std::move(found.costs[i]);
     if (!cost) cost = from_first_layout(hooks[i]);
     if (!cost) {
-      log_left_out(candidates[i].name + ": timing the others took long enough");
+      log_left_out(candidates[i].name + ": measuring the others left no time for it");
       continue;
     }
     if (const auto between = settings.between_hosts(hooks[i] + layout))

@@ -10,7 +10,7 @@
 
 namespace hookline::detail {
 
-/// Sees the tensors of a batch of tensors or examples; of batches of another type nothing.
+/// Sees the tensors of a batch that is a tensor or an Example; of batches of another type nothing.
 class BatchWatch {
  public:
   BatchWatch() = default;

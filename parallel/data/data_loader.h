@@ -27,8 +27,8 @@ concept IndexedDataset = requires(T& dataset, c10::ArrayRef<std::size_t> indices
   typename T::BatchType;
   typename T::BatchRequestType;
   requires std::is_same_v<typename T::BatchRequestType, c10::ArrayRef<std::size_t>>;
-  requires !torch::data::datasets::detail::is_optional<typename T::BatchType>::value;  // as a stateful one's
-                                                                                       // is
+  // Not a stateful dataset, whose batch type is optional.
+  requires !torch::data::datasets::detail::is_optional<typename T::BatchType>::value;
   dataset.get_batch(indices);
   { dataset.size() } -> std::convertible_to<std::optional<std::size_t>>;
 };

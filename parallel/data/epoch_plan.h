@@ -165,7 +165,8 @@ class EpochPlan {
   bool is_trained_on() const { return trains_; }
   /// The program draws from an iterator again and again, and begins anew with `it = loader.begin()`.
   bool is_cycled() const { return is_cycled_; }
-  /// The program asked for the epoch before it trained when the checkpoint was saved, but has not since.
+  /// In the run that saved the checkpoint, the program asked for the epoch before it trained; since the
+  /// resume it has not asked.
   bool asks_no_longer() const { return asks_ && !is_asked_; }
   /// It asks for the epoch before it trains, and has done so since the resume.
   bool asks_now() const { return asks_ && is_asked_; }
@@ -187,7 +188,7 @@ class EpochPlan {
     Loop loop = Loop::none;
     bool is_iterated = false;  // has an iterator
     bool trained = false;
-    bool with_gradients = false;  // loaded its last batch
+    bool with_gradients = false;  // enabled when its last batch was loaded
     std::int64_t in_hand = 0;     // samples of the last batch, if it was not trained on since it was loaded
     BatchWatch last;              // the last batch
     std::int64_t ahead = 0;       // batches before it that the program keeps, to train on them later

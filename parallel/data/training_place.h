@@ -41,8 +41,8 @@ class TrainingPlace {
   void loads(const detail::EpochPlan* loader);
   /// The program trains: runs backward, a body of accumulate, or an optimizer's step.
   void trains();
-  /// An optimizer is about to step with the gradients of the batches that were trained on, or accumulate() is
-  /// to gather them.
+  /// An optimizer is about to step with the gradients of the batches that were trained on, or a body of
+  /// accumulate() is about to add to these gradients.
   void steps();
   void gradients_dropped();
   /// Optimizer `number`, counted from 1, of `optimizers` has stepped. True if that ends a step.

@@ -36,7 +36,7 @@ class BetweenHosts : public CommHook {
   double tolerance(at::ScalarType dtype) const override { return hook_->tolerance(dtype); }
   HookState save_state(const BucketParameters& buckets) const override;
   void load_state(const HookState& state, const BucketParameters& buckets) override;
-  /// A rank's part of what its host has held back, in gradients of its own.
+  /// This rank's part of what its host has held back, scaled to be added to this rank's own gradients.
   std::vector<at::Tensor> held_back(const BucketParameters& buckets) const override;
 
  private:

@@ -35,7 +35,7 @@ std::vector<BucketShapes> expected_buckets(const std::vector<at::Tensor>& parame
                                            const BucketLimits& limits);
 
 /// `order`, the parameters in the order in which their gradients come, in the buckets that the Reducer would
-/// rebuild of it.
+/// rebuild from it.
 BucketParameters cut_into_buckets(const std::vector<at::Tensor>& order, const BucketLimits& limits);
 
 /// Rearranges `tensors`, one 1-D tensor per bucket of `from` (undefined: nothing), into the buckets `to`,

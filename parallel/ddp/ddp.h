@@ -155,8 +155,8 @@ class Ddp : public ParallelStrategy {
   void run_what_waits_for_the_first_forward();
   /// The parameters of each bucket, as communicated.
   BucketParameters buckets() const;
-  /// The gradient of parameter `index`. With a sharded optimizer, the gradient that this rank would have if
-  /// nothing had been averaged since gradients were last dropped.
+  /// The gradient of parameter `index`, for a checkpoint. With a sharded optimizer, a gradient that gives the
+  /// same result when it is averaged over the ranks; see GradientShares::own_gradient().
   at::Tensor own_gradient(std::size_t index) const;
   /// Sets the gradients that a checkpoint saved, one for each of parameters(); undefined: none.
   void set_own_gradients(const std::vector<at::Tensor>& gradients);

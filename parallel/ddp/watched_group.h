@@ -15,7 +15,7 @@ namespace hookline {
 
 /// The two collectives that a c10d::Reducer starts by itself, each completed by the World's FailureWatch.
 /// Buckets of a model without a hook are all-reduced through the Comm that a hook would use, and their bytes
-/// are counted there. The Reducer has already divided them by the number of ranks.
+/// are counted there. The Reducer has already divided the gradients by the number of ranks.
 class WatchedGroup : public c10d::ProcessGroup {
  public:
   WatchedGroup(std::shared_ptr<World> world, std::shared_ptr<Comm> comm,

@@ -5,10 +5,11 @@
 
 namespace hookline {
 
-/// Throws Error if a parameter of `module` is sharded already, in any World of this process. Thread-safe.
+/// Throws Error if a parameter of `module` is sharded already, in any World of this process. Forgets
+/// parameters that no longer exist. Thread-safe.
 void expect_none_is_cut(const torch::nn::Module& module);
 
-/// Call it before sharding the parameters of `module`. Forgets parameters that no longer exist. Thread-safe.
+/// Call it before sharding the parameters of `module`. Thread-safe.
 void remember_as_cut(const torch::nn::Module& module);
 
 }  // namespace hookline

@@ -58,7 +58,8 @@ std::vector<CheckpointPart> checkpoint_parts(const std::shared_ptr<Fsdp>& fsdp,
                        [fsdp, shards](const SavedPart& saved, const Resumption& resumption) {
                          load_model(*fsdp, *shards, saved, resumption);
                        }};
-  // It keeps nothing from step to step. Its name tells a run with another hook why that starts afresh.
+  // FSDP's hooks keep no state from step to step. The name is saved so that a checkpoint's manifest shows it,
+  // and a run that resumes with a hook of DDP sees that the checkpoint has no state for it.
   CheckpointPart hook{kHookPart,
                       [fsdp] {
                         SavedPart saved;

@@ -18,8 +18,8 @@ namespace detail {
 /// What runs before and after the forward of a unit; it sees the inputs, too.
 class AroundUnit : public AroundForward {
  public:
-  /// Before before_forward. `inputs`: the tensors among forward's arguments; `are_all`: there may be no
-  /// others.
+  /// Before before_forward. `inputs`: the tensors among forward's arguments; `are_all`: the arguments can't
+  /// hold any others.
   virtual void take_inputs(const std::vector<at::Tensor>& inputs, bool are_all) = 0;
 };
 

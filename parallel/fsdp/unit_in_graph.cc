@@ -193,7 +193,7 @@ void Fsdp::Unit::expect_no_parameter_among(const std::vector<at::Tensor*>& outpu
     if (found == fsdp.owners_.end() || (!is_root && found->second.unit->is_root)) continue;
     throw Error("the forward of " + (is_root ? "the sharded model" : "the unit '" + parameters.name() + "'") +
                 " returns a view of the parameter '" + found->second.parameter +
-                "', whose memory it gives back: return a copy, such as weight.clone()");
+                "', whose memory is freed afterwards: return a copy, such as weight.clone()");
   }
 }
 
@@ -228,8 +228,8 @@ void Fsdp::Unit::input_has_gradient() {
   if (const auto fsdp = fsdp_.lock()) release_if_over(*fsdp);
 }
 
-/// Releases the unit if it is done and its inputs have their gradients, which may need parameters that get
-/// none, and come last.
+/// Releases the unit if it is done and its inputs have their gradients. Computing those may still need
+/// frozen parameters, after all parameters' gradients have come.
 void Fsdp::Unit::release_if_over(Fsdp& fsdp) {
   if (is_done && !is_root && inputs_are_known_ && missing_inputs_ <= 0 && !parameters.is_in_backward())
     parameters.release(*fsdp.world_);

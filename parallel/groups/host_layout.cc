@@ -63,8 +63,8 @@ HostLayout find_hosts(c10d::Store& store, int rank, int size, bool may_share, co
   }
   store.wait({all}, timeout);
   std::istringstream numbers(text_of(store.get(all)));
-  // Rank 0 holds the store, and may exit because of what it read. It waits until the others have read it,
-  // too.
+  // Rank 0's process may hold the store, and may exit because of what it read. So it waits until the others
+  // have read it, too.
   const std::string read = "hosts_are_read";
   if (store.add(read + "_by", 1) == size) store.set(read, std::vector<std::uint8_t>{1});
   if (rank == 0) store.wait({read}, timeout);

@@ -238,7 +238,7 @@ c10::intrusive_ptr<c10d::Work> SharedMemoryGroup::scatter(Exchange wanted, at::S
       [start_exchange = in_turn(made, between_hosts), between_hosts](c10::ivalue::Future& done) {
         if (done.hasError() && is_on_every_rank(done.exception_ptr())) {
           between_hosts->part_bytes =
-              0;  // only compare identities: tells the other hosts, and this one the whole difference
+              0;  // only compare identities, so that every host learns the whole difference
         } else if (done.hasError()) {
           between_hosts->failure = done.exception_ptr();
         }

@@ -1,4 +1,4 @@
-// A process group whose ranks share a host, and sum their tensors through memory.
+// A process group that uses the memory which the ranks of each host share.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -29,7 +29,7 @@ class TrainingListener {
 
 /// State that an Accelerator shares with what it has prepared.
 struct TrainingProgress {
-  bool sync_gradients = true;    // false from a body that only accumulates until the next one begins
+  bool sync_gradients = true;    // false once a body that only accumulates begins, until the next body does
   std::int64_t steps = 0;        // optimizer steps taken
   std::int64_t micro_steps = 0;  // bodies that accumulate() has run since gradients were last communicated
   std::int64_t optimizers = 0;   // prepared so far

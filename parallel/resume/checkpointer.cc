@@ -214,8 +214,8 @@ bool Checkpointer::skips_done_passes(std::int64_t passes, std::int64_t trained) 
     return false;
   }
   if (world_->rank() == 0 && !is_told)
-    log::info("the program has not called loader.epoch(): its first " + count_text(passes, "loop") +
-              " over the training loader, done before the run resumed, get no batch; to leave them out" +
+    log::info("the program has not called loader.epoch(): the loops that were done before the run resumed (" +
+              count_text(passes, "loop") + " over the training loader) get no batch; to leave them out" +
               kBeginAtEpoch);
   return true;
 }

@@ -1,4 +1,4 @@
-// Whose the folder is that a run saves its checkpoints in.
+// Which run owns the folder that checkpoints are saved in.
 #pragma once
 
 #include <cstdint>

@@ -60,8 +60,9 @@ void Checkpointer::tell_of_save_in_round(std::int64_t step, bool before_batch) {
   if (!counts_.empty()) return;  // one may count the steps of a round
   warn_once(told_of_saved_in_round_,
             begin +
-                ", before the next batch: if the program counts by itself which of them steps, a run that "
-                "resumes from it counts from 0 again; register the count with register_for_checkpointing(), "
+                ", before the next batch: if the program decides by a count of its own which of them "
+                "steps, a run that resumes from it counts from 0 again; register the count with "
+                "register_for_checkpointing(), "
                 "or " +
                 less_often);
 }
@@ -126,10 +127,9 @@ void Checkpointer::warn_of_inexact_saves() {
   if (place_->goes_by_order() && world_->rank() == 0 && !std::exchange(told_of_order_, true))
     log::info(
         "two prepared loaders are trained on at once, and the program has called epoch() of none or of both: "
-        "the "
-        "one that was prepared first counts as the training loader, at whose batches checkpoints are saved "
-        "and "
-        "accumulation ends an epoch; prepare the training loader first, or call epoch() of it alone");
+        "the one that was prepared first counts as the training loader, whose batches decide where "
+        "checkpoints are saved and where gradient accumulation ends early; prepare the training loader "
+        "first, or call epoch() of it alone");
 }
 
 }  // namespace hookline

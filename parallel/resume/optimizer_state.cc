@@ -25,7 +25,7 @@ namespace optim = torch::optim;
 using Json = nlohmann::json;
 
 const char* const kArchive = "archive";            // of an optimizer of another kind
-const char* const kCustomKind = "of the program";  // which checkpoints name so
+const char* const kCustomKind = "of the program";  // as checkpoints name it
 
 /// A kind, as checkpoints name it, in a sentence.
 std::string in_words(const std::string& kind) { return kind == kCustomKind ? "a custom optimizer" : kind; }

@@ -19,8 +19,8 @@ class Preemption {
   /// with the signal ignored; if it came early, the launcher sends it again after a rank's first report.
   explicit Preemption(std::shared_ptr<World> world);
 
-  /// Call it after step `step`, alike on all ranks: are they to save and end? Asks the others at most every
-  /// 0.3 s, unless steps are longer.
+  /// Call it after step `step`, alike on all ranks: are they to save and end? Asks the others about every
+  /// 0.3 s, or after every step if steps are longer.
   bool look(std::int64_t step);
   /// Ignores all further warnings.
   void ignore();

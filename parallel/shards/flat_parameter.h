@@ -29,7 +29,7 @@ namespace hookline {
 class FlatParameter {
  public:
   /// Reduces `parameters` to this rank's pieces and drops their gradients. `unit` is the unit's name, for
-  /// errors. `share` broadcasts rank 0's values of a whole parameter. Views that were taken of a trained
+  /// errors. `share` broadcasts rank 0's values of all parameters at once. Views that were taken of a trained
   /// parameter before become unusable.
   FlatParameter(const std::string& unit, std::vector<std::string> names, std::vector<at::Tensor> parameters,
                 int rank, int ranks, std::shared_ptr<BufferPool> pool,

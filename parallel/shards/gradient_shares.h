@@ -39,12 +39,12 @@ class GradientShares {
   /// They have been.
   void after_average();
 
-  /// What this rank's gradient would be had nothing been averaged so far: for a checkpoint in the middle of a
-  /// step.
+  /// A gradient for a checkpoint in the middle of a step: averaged over the ranks, it gives the averages so
+  /// far plus the mean of what was added since.
   at::Tensor own_gradient(std::size_t index) const;
   /// Gradients come from elsewhere, and are this rank's own.
   void forget();
-  /// Of parameters whose gradient the program has dropped, what was put aside goes too.
+  /// Drops what was put aside for parameters whose gradient the program has dropped.
   void drop();
 
   /// An optimizer is about to step parameter `index` by this rank's share of its gradient.

@@ -10,7 +10,7 @@
 
 namespace hookline {
 
-/// What an operation is called in an error: "gathers the parameters of 'first' for a forward".
+/// What an operation is called in an error: "begins a forward and gathers the parameters of 'first'".
 using NameOperation = std::function<std::string(const ShardOperation&)>;
 
 /// The error of ranks that start different operations: "`difference`: rank 0 `name`, and rank 1 `name`.

@@ -60,7 +60,8 @@ class ShardedParameters {
 
   /// Of a tensor kept beside `parameter`, whose `piece` is this rank's [n]: the whole, in the parameter's
   /// sizes, on the CPU; on other ranks than 0 undefined. A tensor beside a parameter that is not sharded is
-  /// returned as it is. A collective call. Throws Error if `piece` is none.
+  /// returned as it is. A collective call. Throws Error if `piece` does not have as many
+  /// elements as this rank's share.
   at::Tensor whole(const at::Tensor& parameter, const at::Tensor& piece) const;
   /// The reverse: this rank's piece of `whole`, [n], in memory of its own. Throws Error if it is not of those
   /// sizes.

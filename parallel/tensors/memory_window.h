@@ -36,8 +36,7 @@ class MemoryWindow {
   bool is_open_ = false;
 };
 
-/// Gives back the memory of `storage` for good: whatever uses it from now on throws c10::Error with
-/// `message`.
+/// Frees the memory of `storage` for good: whatever uses it from now on throws c10::Error with `message`.
 void close_for_good(c10::StorageImpl& storage, const std::string& message);
 
 }  // namespace hookline

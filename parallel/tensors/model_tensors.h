@@ -13,7 +13,7 @@ namespace hookline {
 /// Before the name of a parameter: its gradient.
 inline constexpr const char* kGradientPrefix = "gradient.";
 
-/// Parameters and buffers that are there.
+/// The module's parameters and buffers, except undefined ones.
 NamedTensors tensors_of_model(torch::nn::Module& module);
 
 /// Throws Error if `there`, which the checkpoint holds, has other names, dtypes or sizes than `here`.

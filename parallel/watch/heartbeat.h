@@ -15,7 +15,7 @@ namespace hookline {
 enum class Leaving {
   no,
   left,    // its World is gone
-  exited,  // its process is about to be
+  exited,  // its process is about to exit
 };
 
 /// `number` differs from that of the heartbeat before, so that the text differs, too.

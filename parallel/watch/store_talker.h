@@ -36,8 +36,8 @@ class FailureWatch::Talker {
   SilentRank look_at_all();
   std::vector<std::vector<std::uint8_t>> read(const std::vector<std::string>& keys);
   void leave();
-  /// Records that this rank has read the failure. Rank 0, whose process holds the store, waits until all
-  /// ranks have done so.
+  /// Records that this rank has read the failure. Rank 0, whose process holds the store of a run on one
+  /// host, waits until all ranks have done so, for kTimeToHear at most.
   void let_all_hear();
   void look(bool waiting, Clock::time_point since, const std::optional<State::OwnFailure>& own);
   /// Of all ranks, as they were at each one's last heartbeat, by the rank that watches.

@@ -33,8 +33,8 @@ class World {
   /// RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT (and HOOKLINE_STORE_FD, the store's socket,
   /// handed to rank 0, or HOOKLINE_STORE, which leads to the launcher's store). Without RANK and WORLD_SIZE:
   /// one rank alone. Throws Error naming the variable that is missing or wrong, or the address that doesn't
-  /// answer. May be called again when the World before is gone: by every rank, as often. Waits no longer than
-  /// `join_timeout` for the others, and throws Error naming those that are missing.
+  /// answer. May be called again once the previous World is gone, if every rank calls it equally often. Waits
+  /// no longer than `join_timeout` for the others, and throws Error naming those that are missing.
   static std::shared_ptr<World> from_environment(
       std::chrono::milliseconds peer_timeout = kDefaultPeerTimeout, const Placement& placement = {},
       std::chrono::milliseconds join_timeout = kDefaultJoinTimeout);

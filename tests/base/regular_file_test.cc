@@ -70,7 +70,7 @@ TEST(RegularFile, IsReplacedByWhatIsWritten) {
   EXPECT_EQ(replace_regular_file(folder.path() / "new", "first"), "");
   EXPECT_EQ(read_regular_file(folder.path() / "new", 100), "first");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2)
-      << "nothing is left aside";
+      << "no temporary file is left";
 }
 
 TEST(RegularFile, StaysIfItCanNotBeReplaced) {

@@ -5,7 +5,7 @@ Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step,
        bench.py BUILD_FOLDER recordings    the table "choice", and tests/prediction/recordings made anew
 
 Times are medians over rounds in which hookline and its peer take turns, so that a slow spell of the machine meets both. A peer
-that fails is reported, and left out of its medians; of one that always fails a table says "failed".
+that fails is reported, and left out of its medians; a table shows "failed" for one that always fails.
 """
 
 import json

@@ -4,8 +4,8 @@
 //     gpu_passes
 //
 // Measures a bucket with one matrix of 8192 × 8192 and one with 64 matrices of 1024 × 1024: 268 MB in
-// float32, more than a GPU's cache. Prints a table row per pass: the median time, and the bytes of the bucket
-// read and written in it.
+// float32, more than a GPU's cache. Prints a table row per pass: the median time, and the GB/s at which it
+// reads and writes the bucket and PowerSGD's error.
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/randn.h>
 #include <c10/core/impl/VirtualGuardImpl.h>

@@ -113,8 +113,9 @@ TEST(CheckpointFolder, PruningKeepsTheOneJustSavedDespiteLaterSteps) {
   expect_none_beyond(scratch.path(), 300);
   EXPECT_EQ(failure_of([&] { expect_none_beyond(scratch.path(), 150); }),
             "checkpoint_dir '" + scratch.path().string() +
-                "' holds checkpoints beyond step 150, from which the run resumes (step_00000300), and a "
-                "restart would resume from those: move them away, or name another folder");
+                "' holds checkpoints beyond step 150, the newest of them step_00000300: the run resumes "
+                "from step 150, and a restart would resume from the newest instead; move those "
+                "checkpoints away, or name another folder");
 }
 
 TEST(CheckpointFolder, ListsTheOldCopyIfACrashLeftNoOther) {

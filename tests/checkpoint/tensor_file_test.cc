@@ -52,7 +52,7 @@ TEST(TensorFile, RefusesBogusHeadersInLittleMemory) {
   EXPECT_THAT(problem(with_length(R"({"a":{"shape":)" + std::string(40'000'000, '['))),
               HasSubstr("an array stands where"));
   EXPECT_LT(peak_kb() - before, 1'500'000)
-      << "what a test needs to write them, twice; as JSON they are 3 GB each";
+      << "enough for the test to write both files; parsed as JSON, each header would take 3 GB";
 }
 
 TEST(TensorFile, SaysWhatIsWrongWithAHeader) {
@@ -117,7 +117,7 @@ TEST(TensorFile, SurvivesFiveThousandMutations) {
       ASSERT_THAT(error.what(), HasSubstr("'" + file.string() + "' ")) << i;
     }
   }
-  EXPECT_GT(read, 50) << "a changed name or byte of a tensor leaves a file";
+  EXPECT_GT(read, 50) << "a file with a changed name or a changed byte of a tensor is still valid";
 }
 
 }  // namespace

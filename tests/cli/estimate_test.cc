@@ -121,7 +121,7 @@ TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
   EXPECT_NEAR(shared_of({}, "sharded_memory_bytes"), 3 * one, 3 * beside) << "gathers and scatters";
   EXPECT_EQ(shared_of({"launch.backend=gloo"}), 0);
   EXPECT_EQ(shared_of({"launch.device=cuda"}), 0);
-  EXPECT_EQ(shared_of({}, "memory_bytes", "64"), 0) << "more than share memory";
+  EXPECT_EQ(shared_of({}, "memory_bytes", "64"), 0) << "too many ranks for shared memory";
   EXPECT_EQ(shared_of({"launch.nnodes=4", "launch.processes_per_node=1"}), 0) << "each on a host of its own";
   EXPECT_NEAR(shared_of({"launch.nnodes=2", "launch.processes_per_node=2"}), 2 * one, 2 * beside);
 }
@@ -136,7 +136,7 @@ TEST(Estimate, DividesAShardedOptimizerByTheRanks) {
   const auto json = of_hook("no");
   EXPECT_EQ(json.at("memory_bytes").at("optimizer"), 8 * count / 4);
   EXPECT_EQ(json.at("memory_bytes").at("buckets"), 4 * count + 2 * 4 * count)
-      << "what is sent and received of a piece, which is all there is";
+      << "DDP's buckets, and one piece (here the whole model) as sent and as received";
   EXPECT_EQ(json.at("sharded_memory_bytes").at("optimizer"), 8 * count / 4) << "divided once";
   const auto sent = [&](const std::string& name) {
     const auto estimate = of_hook(name);

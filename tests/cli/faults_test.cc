@@ -29,7 +29,7 @@ using testing::Sandbox;
 
 constexpr int kRanks = 3;
 
-/// A rank with a child and a daemon, which then runs the scripts before$RANK and then$RANK.
+/// Runs the script before$RANK, starts a daemon and a child, and runs then$RANK once the file `go` exists.
 constexpr const char* kRank = R"(#!/bin/sh
 [ -e before$RANK ] && . ./before$RANK
 echo $MASTER_PORT >port
@@ -552,7 +552,7 @@ TEST_P(KilledAtOnce, LeaveNoProcessNoPortAndNoControlGroup) {
 
 std::vector<Killed> pairs() {
   std::vector<Killed> all;
-  for (const char* who : {"lk", "kl", "ls", "sl", "sk", "ks"})
+  for (const char* who : {"la", "al", "ls", "sl", "sa", "as"})
     for (const char* bounds : {"group", "none", "pid"}) all.push_back({who, bounds});
   return all;
 }

@@ -44,7 +44,7 @@ void expect_clean(const std::string& screen, const std::string& what) {
     EXPECT_THAT(screen, Not(HasSubstr(text))) << what;
 }
 
-/// A folder with that name and a config; the names and values hold terminal control sequences.
+/// Writes a config file whose name and values hold terminal control sequences; returns the name.
 std::string steering_config(const Sandbox& sandbox) {
   const std::string name = "a" + kSteering + kNoText + ".toml";
   sandbox.folder.write(name, "schema_version = 1\n[launch]\n[logging]\ndir = \"d\\u001b[2J\\u009b31m\"\n");

@@ -82,7 +82,8 @@ class Isolated : public ::testing::Test {
   }                                                          \
   static_assert(true)
 
-/// Six processes per rank: one in its group, one that ignores SIGTERM, and daemons in sessions of their own.
+/// Six processes per rank: the script and a child, two that ignore SIGTERM, and two in a session of their
+/// own.
 constexpr const char* kFamily =
     "sleep 600 &\n"
     "(trap '' TERM HUP; sleep 600; :) &\n"

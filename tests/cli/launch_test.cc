@@ -90,7 +90,7 @@ TEST(Launch, ShowsTheSelectedOutputAndLogsAllOfIt) {
 
 TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
   constexpr std::uintmax_t kBytes =
-      testing::kSanitized ? 32 << 20 : 256 << 20;  // the memory is measured without
+      testing::kSanitized ? 32 << 20 : 256 << 20;  // memory is measured only without a sanitizer
   for (const std::string show : {"none", "all"}) {
     const Sandbox sandbox;
     // First no newline, then only carriage returns, then lines; and finally bytes that are not text.
@@ -508,9 +508,8 @@ TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
       "  ddp.comm_hook = \"power_sgd\" (from file run.toml:2:1)\n"
       "  training.max_steps = 2000 (from file run.toml:4:1)\n";
   const std::string at_start =
-      "hookline: warning: './train' is a script, and only a program that is built with hookline acts on "
-      "these "
-      "settings, which have no effect unless it starts one:\n" +
+      "hookline: warning: './train' is a script, so these settings have no effect unless it starts a "
+      "program that is built with hookline:\n" +
       settings;
   const std::string at_end =
       "hookline: warning: no rank has read the config, so these settings had no effect (a program that is "
@@ -528,7 +527,7 @@ TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
     if (std::filesystem::exists(shell)) {
       EXPECT_THAT(
           sandbox.run({"launch", "--config", "run.toml", shell, "-c", ""}).err,
-          AllOf(HasSubstr("'" + shell + "' is an interpreter, and only"), ::testing::EndsWith(at_end)));
+          AllOf(HasSubstr("'" + shell + "' is an interpreter, so these"), ::testing::EndsWith(at_end)));
     }
 
   const ProcessResult failed = sandbox.run({"launch", "--config", "run.toml", "/bin/false"});

@@ -41,7 +41,7 @@ TEST(Stall, EndsARunNamingTheRankThatIsBehind) {
                 "hookline: error: rank 1 finished no step for 0.5 s ([launch] stall_timeout_seconds)\n")));
 }
 
-// Rank 0 finished its step first, so it has waited longest.
+// Ranks 0 and 1 have gone longest without finishing a step, but only because they wait for rank 2.
 TEST(Stall, NamesTheRankThatIsInNoCollective) {
   const Sandbox sandbox;
   bash_script(sandbox,

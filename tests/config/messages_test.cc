@@ -93,7 +93,7 @@ TEST_F(Messages, SayWhatFormAStringMustHave) {
   for (const std::string prefix : {"${", "${}", "${rank", "${RANK}"})
     EXPECT_NE(report_of("[logging]\nprefix_template = \"" + prefix + "\"\n"), "") << prefix;
   EXPECT_THAT(report_of("\"a\\nerror: forged\" = 1\n"), ::testing::HasSubstr("'a\\nerror: forged'"))
-      << "a line of its own is hookline's";
+      << "a key can't begin a line of the report";
   EXPECT_EQ(report_of("[logging]\nshow_ranks = \"0-3,7\"\nprefix_template = \"$rank {} $\"\n"), "");
 }
 

@@ -282,7 +282,7 @@ TEST_F(RoundTrip, RefusesWhatTheLauncherDoesNotWrite) {
       "resolved\n  ";
   const std::string end =
       "; start the program with the launcher of the hookline that it is built with, or unset the variable\n";
-  EXPECT_EQ(refusal("[]"), start + "the whole is no object" + end);
+  EXPECT_EQ(refusal("[]"), start + "the whole file is no object" + end);
   EXPECT_EQ(refusal(R"({"launch": 1})"), start + "launch is no object" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"comm_state_option": []}})"),
             start + "ddp.comm_state_option is no object" + end);

@@ -77,8 +77,8 @@ TEST_F(ShardingChecks, RefuseAShardedOptimizerWithAShardedModelOrNoop) {
             "run.toml:2:13: error: shard_optimizer does not work with comm_hook \"noop\"\n"
             "  2 | comm_hook = \"noop\"\n"
             "    |             ^~~~~~ noop does not average gradients, and each rank would step its part "
-            "of the parameters by its own: leave one of the two out; ddp.shard_optimizer is set at "
-            "run.toml:3:1, ddp.comm_hook at run.toml:2:1\n");
+            "of the parameters by its own gradients alone: leave one of the two out; ddp.shard_optimizer is "
+            "set at run.toml:3:1, ddp.comm_hook at run.toml:2:1\n");
 }
 
 TEST_F(ShardingChecks, RefuseAShardedOptimizerWhoseHookWorksBetweenHosts) {

@@ -43,7 +43,7 @@ def problems_of(root):
     files = [pathlib.PurePosixPath(name) for name in names if name and pathlib.Path(root, name).is_file()]
     for folder, count in sorted(collections.Counter(file.parent for file in files).items()):
         if count > MOST_FILES and str(folder) != ".":
-            yield f"{folder}/ has {count} files: make rooms of at most {MOST_FILES}"
+            yield f"{folder}/ has {count} files: split it into folders of at most {MOST_FILES}"
     sources = [file for file in files if file.suffix in {".h", ".cc", ".cu", ".cuh"} and file.parts[0] != "tests"]
     of_name = collections.defaultdict(list)
     edges, example = collections.defaultdict(set), {}

@@ -45,7 +45,7 @@ def run(page, block, command, folder, build):
 
 
 def check_toml(page, block, folder, build):
-    """A file with a name was written by write_file; another one is validated under a name of its own."""
+    """Writes the block to the file that it names, which stays for later blocks, or to a temporary one; validates it."""
     name = block.marks.get("file", f"line_{block.line}.toml")
     (folder / name).write_text(block.code, encoding="utf-8")
     if "sweep" in block.marks:

@@ -44,7 +44,7 @@ TEST(RandomKills, OfATrainingJobLeaveNothingBehindAndNameTheKilledRank) {
                          "--epochs",
                          "100000"};
     Process launcher(HOOKLINE_BINARY, options);
-    // The first third of a run is start-up. Each kind of process gets its turn as the victim.
+    // About the first of these three seconds is start-up. Each kind of process gets its turn as the victim.
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 3000));
     std::vector<pid_t> all;  // the launcher, its sentinel, its agent and the ranks
     ASSERT_TRUE(eventually([&] {

@@ -36,7 +36,7 @@ print(time.monotonic() - start)
 
 TEST(OnLink, CarriesNoMoreThanItsRate) {
   const ProcessResult able = on_link({"1gbit", "true"});
-  if (able.exit_code != 0) GTEST_SKIP() << "no network of one's own here: " << able.err;
+  if (able.exit_code != 0) GTEST_SKIP() << "a private network can't be made here: " << able.err;
   const ProcessResult slow = on_link({"50mbit", "python3", "-c", kTransfer});
   ASSERT_EQ(slow.exit_code, 0) << slow.err;
   // 40 Mbit minus a burst of 2 Mbit, at the 100 Mbit/s of both directions together.
@@ -47,7 +47,7 @@ TEST(OnLink, CarriesNoMoreThanItsRate) {
 }
 
 TEST(OnLink, ExitsWithTheCodeOfItsCommand) {
-  if (on_link({"1gbit", "true"}).exit_code != 0) GTEST_SKIP() << "no network of one's own here";
+  if (on_link({"1gbit", "true"}).exit_code != 0) GTEST_SKIP() << "a private network can't be made here";
   EXPECT_EQ(on_link({"1gbit", "sh", "-c", "exit 7"}).exit_code, 7);
   EXPECT_EQ(on_link({"1gbit", "no-such-program"}).exit_code, 127);
 }

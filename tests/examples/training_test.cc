@@ -133,7 +133,7 @@ TEST_P(Charlm, LearnsAndWritesASample) {
   ASSERT_TRUE(std::regex_search(
       result.out, found, std::regex(R"(epoch  1  loss [0-9.]+  validation ([0-9.]+)  [0-9]+ tokens/s)")))
       << result.out << result.err;
-  EXPECT_LT(std::stod(found[1]), 3.3) << "an even guess is 4.3";
+  EXPECT_LT(std::stod(found[1]), 3.3) << "a uniform guess has a loss of 4.3";
   EXPECT_GT(found.suffix().length(), 316) << "what it has written: 16 characters of the text, 300 of its own";
 }
 

@@ -216,7 +216,7 @@ TEST(LowRank, DoesAllMatricesOfABucketInOneCall) {
     for (const std::int64_t lacking : {0, 1, 40, 45}) {
       const Whole whole(dtype, {{7, 33, 2}, {20, 16, 1}, {3, 50, 6}, {9, 20, 3}}, lacking);
       EXPECT_TRUE(same_bits(whole.step(), whole.step_in_parts()))
-          << dtype << ", " << lacking << " elements lack";
+          << dtype << ", " << lacking << " elements are missing";
     }
   }
 }
@@ -310,7 +310,7 @@ TEST(LowRank, DetectsNonFiniteValues) {
 }
 
 TEST(HalfCast, RoundsAsACastAndADivisionDo) {
-  // Every float that is a half or close to one: values that round up, down, to even, and overflow.
+  // Every float16 number, and numbers close to each: values that round up, down, to even, and overflow.
   const at::Tensor halves = torch::arange(65536, at::kInt).to(at::kShort).view(at::kHalf).to(at::kFloat);
   const at::Tensor values = torch::cat({halves, halves * 1.00024414f, halves * 1.00048828125f, halves * 1e30f,
                                         random({100003}, at::kFloat), torch::full({1}, 3.4e38f)});

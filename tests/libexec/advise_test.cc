@@ -62,7 +62,7 @@ class Advise : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Advise, PredictsEachSettingAndMeasuresNoHookAndTheBest) {
+TEST_F(Advise, PredictsEachSettingAndMeasuresTheBaselineAndTheBest) {
   const ProcessResult result = advise({"--shape", "700x600", "--shape", "700", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto advice = nlohmann::json::parse(result.out);

@@ -17,7 +17,7 @@ function(expect_installed from pattern to)
       COMMAND ${CMAKE_COMMAND} -E compare_files ${from}/${file} ${WORK}/moved/${to}/${file}
       RESULT_VARIABLE result OUTPUT_QUIET ERROR_QUIET)
     if(NOT result EQUAL 0)
-      message(FATAL_ERROR "the package has no ${to}/${file}, or another than ${from}/${file}")
+      message(FATAL_ERROR "the package's ${to}/${file} is missing, or differs from ${from}/${file}")
     endif()
   endforeach()
 endfunction()

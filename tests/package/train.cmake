@@ -2,7 +2,7 @@
 # second as a plug-in; then the second with the hook that is in it, and the third, whose model is sharded.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
-# One rank has told of the fifth epoch, in which the loss has come down from ln 2 = 0.69.
+# Expects that one rank has reported the fifth epoch, and that the loss has fallen from ln 2 = 0.69 by then.
 function(expect_trained output)
   string(REGEX MATCHALL "epoch 4: loss 0\\.[0-9]+" last_epoch "${output}")
   list(LENGTH last_epoch lines)

@@ -387,7 +387,7 @@ TEST(Accelerator, RefusesTheNameOfAMetricOnEveryRank) {
     EXPECT_EQ(failure_of<Error>([&] {
                 accelerator.log({{"step", 1}});
               }),
-              "a metric can't be called 'step': each line has that by itself");
+              "a metric can't be called 'step': hookline adds a field of that name to every line of metrics");
   });
 }
 
@@ -500,7 +500,7 @@ TEST(Accelerator, MeasuresOnlyOptimizersThatStep) {
     }
   });
   const nlohmann::json summary = folder.summary();
-  EXPECT_EQ(summary.at("steps"), 2) << "whether the other one has its turn is known from the second on";
+  EXPECT_EQ(summary.at("steps"), 2) << "from the second step on it is known that the other does not step";
   EXPECT_TRUE(summary.contains("step_seconds"));
   EXPECT_EQ(summary.at("uncompressed_bytes_per_step"), 4 * (4 * 2 + 2));
 }

@@ -1,4 +1,4 @@
-// The store of the launchers, and c10d's own as the measure of what it does.
+// The launchers' store, held to what c10d's TCPStore does.
 #include "parallel/world/launcher_store.h"
 
 #include <gmock/gmock.h>

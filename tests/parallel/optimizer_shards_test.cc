@@ -81,7 +81,7 @@ const MakeOptimizer kMomentum =
     of<torch::optim::SGD>(torch::optim::SGDOptions(0.02).momentum(0.9).weight_decay(0.01).nesterov(true));
 const MakeOptimizer kAdamW = of<torch::optim::AdamW>(torch::optim::AdamWOptions(0.003));
 
-/// Two parameter groups with different options, and parameters that are in no group.
+/// Three parameter groups with different options, and parameters that are in no group.
 std::unique_ptr<torch::optim::Optimizer> grouped(Net& net) {
   using torch::optim::AdamOptions;
   std::vector<torch::optim::OptimizerParamGroup> groups;

@@ -6,13 +6,13 @@ from training_cases import Case, power_sgd
 
 RANKS = 2
 STEPS = 20
-# In the order of their names. Two have one shape; all matrices are compressed up to rank 4 but the last.
+# In the order of their names. Two have the same shape; all matrices but the last are compressed up to rank 4.
 SHAPES = {"a": (90, 70), "b": (48, 64), "c": (64,), "d": (90, 70), "e": (64, 48), "f": (3, 2)}
 ZERO = "e"  # in the cases whose gradients have one that is zero
 
 
 def gradients(name, step, rank, has_zero):
-    """Matrices of rank 4 that stay, with noise of each step and rank: as gradients of one layer resemble each other."""
+    """Rank-4 matrices that all steps and processes share, plus noise of each: gradients of a layer are alike, too."""
     shape = SHAPES[name]
     if has_zero and name == ZERO:
         return numpy.zeros(shape, numpy.float32)
@@ -25,10 +25,10 @@ def gradients(name, step, rank, has_zero):
     return (left * [8, 4, 2, 1] @ right + noise).astype(numpy.float32)
 
 
-# The tolerance is of the largest difference of any gradient, in relation to the largest gradient; some three to ten times
-# what was measured. Error feedback brings back what rank 1 or 2 left out, and turns the factors anew in each step, which
-# carries rounding on: in half precision it is left to the training parity test. With a gradient that is zero there is an
-# epsilon, since PyTorch divides by the norm of a zero matrix without one.
+# The tolerance bounds the largest difference of any gradient, in relation to the largest gradient; it is some two to
+# twenty times what was measured. Error feedback brings back what rank 1 or 2 left out, and rotates the factors in each
+# step, so that rounding errors accumulate: in half precision, only the training parity test has error feedback. Cases
+# with a zero gradient set an epsilon, since without one PyTorch divides by the norm of a zero matrix.
 CASES = [
     (Case("no", 0), False),
     (Case("fp16", 0), False),

@@ -1,4 +1,4 @@
-"""Holds what hookline's hooks make of gradients against what PyTorch's make of the same ones, live.
+"""Compares what hookline's hooks make of gradients with what PyTorch's make of the same ones, live.
 
 Usage: gradient_parity.py HOOKLINE    (the launcher: hookline replay is our half)
 """

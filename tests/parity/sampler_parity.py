@@ -1,4 +1,4 @@
-"""Holds hookline's shard_indices against torch.utils.data.DistributedSampler, live.
+"""Compares hookline's shard_indices with torch.utils.data.DistributedSampler, live.
 
 Usage: sampler_parity.py SAMPLER_INDICES    (the program built from sampler_indices.cc)
 """

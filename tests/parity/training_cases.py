@@ -7,8 +7,9 @@ STEPS = 20
 SHORT_STEPS = 5
 BATCH_SIZE = 16
 LEARNING_RATE = 0.5
-# Two layers have one shape, and PowerSGD compresses all: (n + m) * rank * 2 < n * m up to rank 4. Random numbers come
-# in sixteens, so that 90 makes it show whether two matrices are drawn in one piece or one by one.
+# Two layers have the same shape, and PowerSGD compresses all: (n + m) * rank * 2 < n * m up to rank 4. Random numbers
+# are drawn in blocks of 16, and 90 is no multiple of that: the result shows whether two matrices are drawn in one call
+# or one by one.
 SIZES = [64, 90, 90, 90, 10]
 
 
@@ -38,7 +39,7 @@ def power_sgd(rank, tolerance, wrapper="no", steps=STEPS, **options):
     return Case("power_sgd", tolerance, wrapper, {"matrix_approximation_rank": rank, **options}, steps)
 
 
-# The tolerances are some three to ten times what was measured. Without PowerSGD the arithmetic is the same, and so are
+# The tolerances are some 1.5 to 20 times what was measured. Without PowerSGD the arithmetic is the same, and so are
 # the bits. PowerSGD with warm start and error feedback feeds each step's rounding into the next: in half precision and
 # with two columns, PyTorch's hook ends 1e-2 (fp16) or 3e-2 (bf16) away from itself after 20 steps when its loss is
 # scaled by 1 + half a unit in the last place. So there each is switched off in turn, and both are on for a few steps.

@@ -1,4 +1,4 @@
-"""Holds training with hookline's gradient hooks against training with PyTorch's, live.
+"""Compares training under hookline's gradient hooks with training under PyTorch's, live.
 
 Usage: training_parity.py HOOKLINE TRAINING_PARITY    (the launcher, and the program built from training_parity.cc)
 

@@ -31,7 +31,7 @@ TEST(Choose, DropsAHookThatSavesTooLittle) {
   EXPECT_EQ(choose({0.100, 0.098}, 1), 0u);
   EXPECT_EQ(choose({0.100, 0.102}, 1), 0u);
   EXPECT_EQ(choose({0.100, 0.096}, 1), 1u);
-  EXPECT_EQ(choose({0.0, 0.098}, 1), 1u) << "what no hook takes is not known";
+  EXPECT_EQ(choose({0.0, 0.098}, 1), 1u) << "the time without a hook is not known";
 }
 
 TEST(Choose, TakesTheFirstOfThoseThatAreEquallyFast) {
@@ -73,7 +73,8 @@ TEST(ChoiceWatch, SeesStepsThatHaveBecomeFaster) {
   EXPECT_TRUE(watch.sees_change(step_of(0.030)));
 }
 
-// A hook that sends little takes as long on a faster link, although no hook might be faster there.
+// A hook that sends little takes as long on a faster link, although steps without a hook might be faster
+// there.
 TEST(ChoiceWatch, SeesAChangedLinkBehindUnchangedSteps) {
   for (const double link : {0.040, 0.700}) {
     ChoiceWatch watch;

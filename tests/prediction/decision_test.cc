@@ -145,7 +145,7 @@ TEST(Decision, MeasuresThoseThatAreAboutAsFastThreeTimesInTurn) {
   EXPECT_DOUBLE_EQ(decision.seconds(2), 0.055);
 }
 
-TEST(Decision, MeasuresNoHookAgainAmongThoseThatAreAboutAsFast) {
+TEST(Decision, MeasuresTheBaselineAgainAmongThoseThatAreAboutAsFast) {
   Decision decision = predicted({0.100, 0.200, 0.094, 0.200}, four(), {});
   EXPECT_EQ(course(decision, {{0, 0.100}, {2, 0.094}}), Tried({2, 0, 2, 0, 2, 0, 2}));
 }
@@ -176,7 +176,7 @@ TEST(Decision, MeasuresNothingForAccuracyThatIsNotAffordable) {
   EXPECT_EQ(promising.next(), 1u) << "setting 1 is predicted to take 60 ms";
 }
 
-TEST(Decision, TriesNoHookInOtherBucketsIfHooksGainLittle) {
+TEST(Decision, TriesTheBaselineInOtherBucketsIfHooksGainLittle) {
   const std::vector<Contender> contenders = {{0, 2}, {0, 1}, {0, 4}, {1, 2}};
   Decision no_gain = predicted({0.100, 0.104, 0.130, 0.100}, contenders);
   EXPECT_EQ(course(no_gain, {{0, 0.100}, {1, 0.091}}), Tried({1, 0, 1}));

@@ -31,7 +31,7 @@ std::string text(const std::string& value) {
   return bytes;
 }
 
-TEST(KeyValues, ReleaseWhoWaitsOnceAllKeysAreThere) {
+TEST(KeyValues, ReleaseWaitingClientsOnceAllKeysAreThere) {
   KeyValues values;
   EXPECT_EQ(take(values, 1, {StoreQuery::wait, {"a", "b"}}), Answers());
   EXPECT_EQ(take(values, 2, {StoreQuery::wait, {"b"}}), Answers());
@@ -42,7 +42,7 @@ TEST(KeyValues, ReleaseWhoWaitsOnceAllKeysAreThere) {
   EXPECT_EQ(take(values, 1, {StoreQuery::wait, {"a", "b"}}), (Answers{{1, kOver}}));
 }
 
-TEST(KeyValues, ForgetWhoWaitsNoLonger) {
+TEST(KeyValues, ForgetClientsThatNoLongerWait) {
   KeyValues values;
   take(values, 1, {StoreQuery::wait, {"a", "b"}});
   take(values, 2, {StoreQuery::wait, {"a"}});

@@ -362,7 +362,7 @@ TEST(SharedCollectives, NamesARankThatWasKilled) {
   }
 }
 
-// A rank waiting for another that failed because a third was killed learns about the third.
+// Rank 0 waits for rank 1, which starts nothing, and still learns that rank 2 was killed.
 TEST(SharedCollectives, NamesTheKilledRankWhileWaitingForAnother) {
   const auto segment = segment_for(3);
   const pid_t child = fork();

@@ -276,7 +276,8 @@ TEST(Machines, FailWithTheirLinks) {
       0);
 }
 
-/// Its first piece fails only after its second has returned, so busy ranks see both at once.
+/// Its first piece fails only when its second starts, and the second is done right after that, so busy ranks
+/// see both at once.
 class LateLink : public SumLink {
  public:
   void start(Piece piece) override {

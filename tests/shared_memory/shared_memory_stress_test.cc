@@ -70,7 +70,7 @@ std::string segments_here() {
   for (std::string line; std::getline(maps, line);)
     if (line.find(kName) != line.npos) found += line + "\n";
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the listing's own
+    std::error_code gone;  // set if the descriptor is closed by now
     const std::string target = std::filesystem::read_symlink(entry, gone).string();
     if (target.find(kName) != target.npos) found += target + "\n";
   }
@@ -117,7 +117,7 @@ void be_rank(Board& board, int rank, int ranks) {
   own.is_over = true;
 }
 
-// A rank may also be killed during the hand-over; the others must then only not wait long for it.
+// A rank may also be killed during the hand-over: then it is enough that the others do not wait long for it.
 TEST(Kills, AtAnyInstantFailTheOthersNamingTheRankAndLeaveNoSegment) {
   std::minstd_rand random(11);
   int in_steps = 0;

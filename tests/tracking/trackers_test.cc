@@ -121,7 +121,7 @@ TEST(LoggedSoFar, IsWhatTheLastWholeLineSays) {
                             "\n";
   const std::string line = R"({"step":2,"seconds":2.5,"bytes_sent":20,"loss":null})";
   EXPECT_EQ(of(first + line + "\n"), last);
-  EXPECT_EQ(of(line), last) << "it lacks its end of line alone";
+  EXPECT_EQ(of(line), last) << "only its newline is missing";
   EXPECT_EQ(of(line + "\n" + first.substr(0, 30)), last) << "of a process that was killed";
   EXPECT_EQ(of(line + "\n\n" + first.substr(0, 30) + "\n{\"step\":3,\"loss\":1}\nepoch 3\n"), last)
       << "of a program that writes lines of its own";
@@ -164,7 +164,8 @@ TEST(Trackers, RefuseReservedNames) {
       trackers->log(1, 0, {{name, 1}});
       FAIL() << name;
     } catch (const Error& error) {
-      EXPECT_EQ(error.what(), "a metric can't be called '" + name + "': each line has that by itself");
+      EXPECT_EQ(error.what(), "a metric can't be called '" + name +
+                                  "': hookline adds a field of that name to every line of metrics");
     }
   }
   EXPECT_THROW(trackers->log(1, 0, {{"", 1}}), Error);
@@ -424,7 +425,7 @@ TEST(MlflowOptions, PreferTheConfigToTheEnvironment) {
   } catch (const Error& error) {
     EXPECT_STREQ(
         error.what(),
-        "MLFLOW_TRACKING_URI is 'sqlite:///mlflow.db', which is no server's address: that begins with "
+        "MLFLOW_TRACKING_URI is 'sqlite:///mlflow.db', which is no server's address: an address begins with "
         "http:// or https:// (`mlflow server` serves files and databases)");
   }
   for (const char* name : {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"}) unsetenv(name);

@@ -119,7 +119,7 @@ std::vector<ProjectFile> files_of(const std::string& name, const Variant& varian
       {{"hookline.toml", config_of(variant), "who runs where, and how gradients are averaged"},
        {"sweep.toml",
         std::string(variant.sweep) + (has_hook ? "\n[grid.own]\nddp.comm_hook = \"mean_after\"\n" : ""),
-        "what is worth it: `hookline sweep sweep.toml`"},
+        "which settings pay off: `hookline sweep sweep.toml`"},
        {"job.sbatch",
         fill(built_in_template("slurm.sbatch"), {{"name", name},
                                                  {"nodes", nodes},

@@ -45,7 +45,7 @@ async function drawCharts(rows) {
     figures[i].querySelector("h2").textContent = chart.title();
     const isCut = chart.isOfSome && drawnRows(rows).length < rows.length;
     figures[i].querySelector(".note").textContent =
-      chart.note + (isCut ? `; the ${drawnRows(rows).length} best of ${rows.length} rows: filter to see others` : "");
+      chart.note + (isCut ? `; the ${kMostCurves} best of ${rows.length} rows, and any baseline: filter to see others` : "");
     figures[i].querySelector(".legend").replaceChildren(...(drawn.legend ?? []).map((each) => legendItem(each)));
     const plot = figures[i].querySelector(".plot");
     plot.style.height = `${Math.max(kLeastHeight, drawn.height ?? 0)}px`;

@@ -63,7 +63,7 @@ std::string problem_of_rows(SQLite::Database& database) {
   if (const std::int64_t missing = seal.row_count - found.row_count; missing > 0)
     return std::to_string(missing) + " of its " + count_text(seal.row_count, "row") +
            (missing == 1 ? " is" : " are") + " missing";
-  return "its rows are sound, but not those that were written last";
+  return "each of its rows is sound, but together they are not what was written last";
 }
 
 /// Has this folder trials that have started?

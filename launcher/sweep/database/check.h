@@ -29,7 +29,8 @@ class MissingDatabase : public DamagedDatabase {
   MissingDatabase() : DamagedDatabase("it is missing, though trials have run", true) {}
 };
 
-/// What has the database's name, or that of a file that SQLite keeps beside it, can't be one.
+/// Something that is not a regular file has the database's name, or that of a file that SQLite keeps beside
+/// it.
 class NoDatabaseFile : public Error {
  public:
   using Error::Error;

@@ -27,7 +27,7 @@ constexpr char kTableLeaf = 0x0d;  // the first byte of a page with rows of a ta
 constexpr std::size_t kWriteVersionAt = 18, kReadVersionAt = 19;  // in the file's header
 constexpr char kWithoutLog = 1;                                   // the value of both without a log
 constexpr std::size_t kPageCountAt = 28;                          // 4 bytes, most significant first
-constexpr std::int64_t kMostInPage = 512;                         // more than a page has rows
+constexpr std::int64_t kMostInPage = 512;                         // more rows than fit in a page
 constexpr std::uintmax_t kOwnPages = 3;  // of a database with two empty tables: the schema, and one page each
 constexpr const char* kLogSuffix = "-wal";
 

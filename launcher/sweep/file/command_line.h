@@ -8,8 +8,8 @@
 
 namespace hookline {
 
-/// The names that stand in `word` as {NAME}, of letters, digits, '_' and '-'. "{{" and "${" begin none: a
-/// brace, and a shell's own.
+/// The names that stand in `word` as {NAME}, of letters, digits, '_' and '-'. "{{" and "${" begin none:
+/// "{{" stands for a brace, and "${" belongs to the shell.
 std::vector<std::string> placeholders_of(const std::string& word);
 
 /// The program's command line with the values of `args.NAME`: in the place of {NAME}, or behind all others as

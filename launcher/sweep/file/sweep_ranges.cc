@@ -116,13 +116,13 @@ std::vector<std::string> values_of_range(const std::string& key, const TomlNode&
     for (double i = 0; i <= steps; ++i) numbers.push_back(given.from + i * step);
   }
   std::vector<std::string> values;
-  const double nothing = 1e-9 * (given.to - given.from);  // how far from 0 adding up steps may end
+  const double nothing = 1e-9 * (given.to - given.from);  // less than this is a rounding error of 0
   for (const double number : numbers) {
     const bool is_whole = given.log || std::abs(number - std::round(number)) < 1e-9;
     std::string value = number_text(std::abs(number) < nothing ? 0 : number, given.whole);
     if (given.whole && (!is_whole || (!values.empty() && values.back() == value))) {
       tell(node.place, "the range of '" + key + "' has fewer whole numbers than its count",
-           "whole ends ask for whole numbers: write from = " + std::to_string(std::llround(given.from)) +
+           "integer from and to give integers: write from = " + std::to_string(std::llround(given.from)) +
                ".0 for others");
       return {};
     }

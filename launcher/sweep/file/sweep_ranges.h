@@ -13,7 +13,7 @@ namespace hookline {
 struct SweepRange {
   double from = 0, to = 0;
   std::optional<double> step, count;
-  bool log = false;    // even in the logarithm
+  bool log = false;    // evenly spaced in the logarithm
   bool whole = false;  // its ends are whole numbers, and so are its values
 };
 

@@ -8,7 +8,7 @@
 
 namespace hookline {
 
-/// Never waits for the launcher, which may itself be waiting for this process to read.
+/// Except in finish(), never waits for the launcher, which may itself be waiting for this process to read.
 class LauncherSocket {
  public:
   explicit LauncherSocket(int descriptor) : descriptor_(descriptor) {}

@@ -61,7 +61,7 @@ class RankConnections {
   void watch(int descriptor, std::uint64_t number, bool reads, bool writes, bool is_new);
   void accept_all(const FileDescriptor& listener, bool is_tcp, std::vector<Event>& events);
   bool may_connect(int descriptor, const std::string& from);
-  /// Whether connections that wait are left waiting.
+  /// If `pauses`, leaves waiting connections waiting; otherwise accepts connections again.
   void pause(bool pauses);
   void forget(Connection connection);
   void read(Connection connection, std::vector<Event>& events);

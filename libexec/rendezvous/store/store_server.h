@@ -36,7 +36,7 @@ class StoreServer {
   void serve_ranks();
   /// Takes what a rank of `node` has sent.
   void take(const std::string& node, const StoreWord& word);
-  /// All connections of this node's ranks have ended.
+  /// All connections of the ranks of `node` have ended.
   void end_all_of(const std::string& node) { store_.end_all_of(node); }
 
  private:

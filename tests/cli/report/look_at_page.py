@@ -1,8 +1,8 @@
 """Opens a report in headless Chromium, and prints what it saw as JSON.
 
 Usage: look_at_page.py BROWSER PAGE drawn|used
-drawn: what the page shows when it has drawn its charts. used: also what comes of it when people click, filter, print and
-have a dark screen, which takes several times as long.
+drawn: what the page shows when it has drawn its charts. used: also what happens when people click, filter, print or
+prefer a dark color scheme, which takes several times as long.
 """
 import json
 import os
@@ -55,7 +55,7 @@ def traces_of(page, chart):
 
 def look_at_widths(page, seen):
     """What overlaps in a figure, and what is wider than the page, at each of WIDTHS."""
-    for width in reversed(WIDTHS):  # the first is what comes after this
+    for width in reversed(WIDTHS):  # ends with the first, which stays set for what follows
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(
             "[...document.querySelectorAll('.plot')].every(p => !p._fullLayout || Math.abs(p._fullLayout.width - p.clientWidth) < 2)")
@@ -131,7 +131,7 @@ def main(browser_program, file, how):
         browser = playwright.chromium.launch(executable_path=browser_program, args=flags)
         for scheme in ["light", "dark"] if how == "used" else ["light"]:
             page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=scheme)
-            # The driver of WebGL without a GPU tells how slow it is.
+            # Without a GPU, the WebGL driver logs warnings about its own speed.
             page.on("console", lambda m: "GL Driver Message" in m.text or seen["problems"].append(f"{m.type}: {m.text}"))
             page.on("pageerror", lambda error: seen["problems"].append(str(error)))
             page.on("request", lambda request: seen["requests"].append(request.url))

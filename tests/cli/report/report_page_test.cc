@@ -45,7 +45,7 @@ nlohmann::json seen_by_browser(const fs::path& page, const std::string& how) {
   return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
 }
 
-/// Why a page is written, but not looked at; empty if it is.
+/// Why pages can't be shown in a browser here; empty if they can.
 std::string why_no_browser() {
   if (testing::kSanitized) return "the browser, which takes most of the time, has no sanitizer";
   if (find_browser().empty()) return "no browser of Chromium's kind";
@@ -196,7 +196,7 @@ TEST(ReportPage, RendersInABrowser) {
   EXPECT_EQ(seen["ground_in_print"], "rgb(255, 255, 255)") << "whatever the screen has";
   EXPECT_EQ(seen["cut_off_in_print"], 0) << "of the table, on a sheet of A4";
   EXPECT_THAT(testing::read_file(page), Not(HasSubstr("it </script> fell")))
-      << "what a program says ends no script";
+      << "a program's output can't end the page's script";
   EXPECT_THAT(testing::read_file(page), HasSubstr("it \\u003c/script> fell over"));
 }
 
@@ -236,7 +236,7 @@ TEST(ReportPage, ComparesOnlyRowsWithAllTrialsDone) {
   keep_outcomes(sandbox.folder.path() / "some", {{"1", "1", TrialStatus::done, 0.5, 0.2, 0.125},
                                                  {"2", "1", TrialStatus::done, 0.4, 0.3, 0.25},
                                                  {"3", "1", TrialStatus::done, 0.1, 0.1,
-                                                  0.0625},  // trials 3 to 6 each lack a worse second result
+                                                  0.0625},  // rows 3 to 6 have a worse second trial, not done
                                                  {"3", "2", TrialStatus::failed, 9, 9, 9},
                                                  {"4", "1", TrialStatus::done, 0.2, 0.1, 0.0625},
                                                  {"4", "2", TrialStatus::stopped, 9, 9, 9},

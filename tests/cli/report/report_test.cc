@@ -324,7 +324,7 @@ TEST(SweepReport, ReadsReadOnlyFolders) {
       refused.err,
       "hookline: error: the state of the sweep, 'older/state.sqlite', can't be used: what the sweep wrote "
       "last is still in 'older/state.sqlite-wal', and to read that takes a folder that you may write to; "
-      "copy 'older' to where you may, and name the copy\n");
+      "copy 'older' to such a folder, and run the command on the copy\n");
   EXPECT_EQ(reader.run({"cp", "-r", "--no-preserve=mode", "older", "free/copy"}).exit_code, 0);
   EXPECT_THAT(statuses("free/copy"), ElementsAre("done", "done"));
 }

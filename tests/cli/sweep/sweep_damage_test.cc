@@ -285,7 +285,7 @@ TEST(DamagedSweep, RerunsOnlyTrialsWithDamagedRows) {
   EXPECT_FALSE(fs::exists(results / "state.sqlite.damaged-2"));
 }
 
-/// Repairs the sweep and expects that only the rows of the lost trials are missing.
+/// Repairs the sweep; expects the rows of the finished sweep, and that only the lost trials ran again.
 void expect_repaired(const EndedSweep& sweep, std::size_t lost_at_least, std::size_t lost_at_most) {
   const std::size_t starts = sweep.starts();
   ASSERT_EQ(sweep.sweep().exit_code, 2);
@@ -484,7 +484,7 @@ TEST(DamagedSweep, KeepsTheRowsOfOtherPages) {
 
 TEST(DamagedSweep, KeepsTheRowsBesideADamagedOne) {
   const EndedSweep sweep;
-  // Overwrites the first cell of each page, so that the row has no length: SQLite cannot read past it.
+  // Overwrites the pointer to a cell of one page, so that its row has no length: SQLite cannot read past it.
   for (const std::size_t page : sweep.pages_of(kTableLeaf)) {
     const std::string text = sweep.bytes.substr(page * kPageBytes, kPageBytes);
     if (text.find("args.a") == text.npos) continue;
@@ -682,7 +682,7 @@ TEST(DamagedSweep, GetsChecksumsIfAnOlderVersionWroteIt) {
     {
       SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
       EXPECT_EQ(database.execAndGet("SELECT count(*) FROM trials").getInt(), 3)
-          << "that of a former plan too";
+          << "the trial of a former plan is kept, too";
       EXPECT_EQ(database.execAndGet("PRAGMA user_version").getInt(), 3);
       database.exec("UPDATE trials SET seconds = 3 WHERE id = 'cc'");
     }

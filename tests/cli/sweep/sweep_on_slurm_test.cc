@@ -239,7 +239,7 @@ TEST_F(SweepOnSlurm, QueuedTrialsKeepTheirSettingsAndAreSubmittedOnce) {
                            "' cancels that\n"
                            "  see: hookline sweep --help\n");
 
-  // The file changes: one trial is new, one is gone, and the config would yield different settings.
+  // The file changes: one trial is new, one is gone, and the others are in another order.
   sandbox_.folder.write("s.toml", head + "[3, 9, 1]\n");
   Process follower(HOOKLINE_BINARY, here({"sweep", "s.toml", "--scheduler", "slurm"}));
   ASSERT_TRUE(follower.wait_for(" runs 1 trial; ")) << follower.err();
@@ -296,10 +296,10 @@ TEST_F(SweepOnSlurm, AnUnreadableResultIsReportedAndItsFilesAreKept) {
   sandbox_.folder.write(folder + "/result.json", "{\"format\": 1, \"stat");
   const std::string told = "the result of the trial " + fs::path(folder).filename().string() + " is lost: '" +
                            folder +
-                           "/result.json' can't be used: it is no JSON object: it waits again, and all that "
-                           "it has left is kept in '" +
+                           "/result.json' can't be used: it is no JSON object; the trial waits again, and "
+                           "all that it has left is kept in '" +
                            folder + ".1'\n";
-  EXPECT_EQ(run({"trial", folder}).exit_code, 2) << "nor is it begun over the top of that";
+  EXPECT_EQ(run({"trial", folder}).exit_code, 2) << "a result that can't be read blocks the trial";
   const ProcessResult result = sweep();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("hookline: warning: " + told), HasSubstr(" runs 1 trial; "),
@@ -675,7 +675,7 @@ TEST_F(SweepJob, NeedsSlurmsCommands) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("hookline: error: '" + folder +
                                           "/20260101-000000-1.json', which says what trials a job of "
                                           "Slurm's has, can't be used: "),
-                                HasSubstr(": once that job is over, remove it\n")));
+                                HasSubstr("; once that job is over, remove the file\n")));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_FALSE(sandbox.has("starts.log"));
 }

@@ -132,7 +132,7 @@ TEST(Sweep, ResumesFromWhereverItIsKilled) {
     if (sandbox.has("starts.log")) starts = lines_in(sandbox.read("starts.log"));
     if (!sandbox.has("hookline-sweeps/s/state.sqlite")) continue;
     const ProcessResult report = sandbox.run({"report", "hookline-sweeps/s"});
-    EXPECT_EQ(report.exit_code, 0) << "every kill leaves a state that is sealed: " << report.err;
+    EXPECT_EQ(report.exit_code, 0) << "after every kill, the state's checksums are right: " << report.err;
   }
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -142,7 +142,7 @@ TEST(Sweep, ResumesFromWhereverItIsKilled) {
   EXPECT_THAT(result.err, Not(HasSubstr("225 of them ended before"))) << "no kill came too late";
   starts = lines_in(sandbox.read("starts.log"));
   EXPECT_GT(starts, kTrials) << "trials ran as it was killed";
-  EXPECT_LE(starts, kTrials + 2 * kills) << "begun again were at most those that ran as it was killed";
+  EXPECT_LE(starts, kTrials + 2 * kills) << "only trials that ran at a kill started again";
 }
 
 TEST(Sweep, StopsItsTrialsWhenItIsKilled) {
@@ -430,7 +430,7 @@ TEST(Sweep, StopsHopelessTrials) {
                 AllOf(HasSubstr("[4/4] score=1: stopped after "),
                       HasSubstr(rule == "median"
                                     ? ": at step 5 its best is 1, and the median of 3 others 8\n"
-                                    : ": at step 3 3 of 4 trials were better, and only 1 may continue\n")));
+                                    : ": at step 3, 3 of 4 trials were better, and only 1 may continue\n")));
     EXPECT_THAT(result.out, HasSubstr("0, 1 stopped  score=1\n"));
   }
 }
@@ -475,8 +475,8 @@ TEST(Sweep, ComparesWithTrialsThatHalvingStopped) {
     return sandbox.run({"sweep", "s.toml"});
   };
   EXPECT_THAT(write("100, 90, 80, 1, 0").err, HasSubstr("[5/5] score=0: stopped after "));
-  // One of six trials is better, and a third may continue. Counting only the four that were not stopped, only
-  // the best could.
+  // Only one of the six trials is better, and the best third may continue. Had the two stopped trials not
+  // counted, only the best one could have.
   EXPECT_THAT(write("100, 90, 80, 1, 0, 95").err, HasSubstr("[6/6] score=95: score 95, "));
 }
 
@@ -715,9 +715,8 @@ TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
                        "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\n"
                        "[grid]\nddp.comm_hook = [\"no\", \"fp16\"]\n");
   const std::string at_start =
-      "hookline: warning: './train' is a script, and only a program that is built with hookline acts on "
-      "ddp.comm_hook: unless it starts one, these settings have no effect, and rows differ by "
-      "chance\n";
+      "hookline: warning: './train' is a script: unless it starts a program that is built with hookline, "
+      "these settings have no effect, and rows differ by chance: ddp.comm_hook\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml", "--dry-run"}).err, HasSubstr(at_start));
   const std::string at_end =
       "hookline: warning: no rank of any trial has read its config, so these settings had no effect, and "

@@ -112,7 +112,8 @@ TEST(Import, NamesTheConfigThatAccelerateWouldReadByItself) {
                                "accelerate launch reads this file when the command names none: to import it "
                                "too, add --config_file=" +
                                    file + " to the script's command")));
-  EXPECT_THAT(import_any("accelerate launch --cpu x.py").left_out, IsEmpty()) << "nor does Accelerate then";
+  EXPECT_THAT(import_any("accelerate launch --cpu x.py").left_out, IsEmpty())
+      << "with --cpu, Accelerate does not read it either";
   setenv("HF_HOME", "/nowhere", 1);
 }
 

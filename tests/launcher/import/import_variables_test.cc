@@ -159,7 +159,7 @@ TEST(ShellVariables, MayChangeThroughNamerefs) {
   EXPECT_EQ(n_after("declare -n R=N; N=2", "$R"), kShell);
 }
 
-TEST(ShellVariables, AreSplitAtIfs) {
+TEST(ShellVariables, AreSplitAtTheCharactersInIFS) {
   const auto program = [](const std::string& script) {
     std::vector<std::string> words = import_any(script).program;
     words.erase(words.begin());

@@ -76,7 +76,8 @@ TEST(Progress, KnowsWhenARankLastFinishedAStep) {
   EXPECT_FALSE(progress.last_step());
   EXPECT_TRUE(progress.take(report(0, 1), kStart + seconds(1)));
   EXPECT_TRUE(progress.take(report(1, 1), kStart + seconds(2)));
-  EXPECT_FALSE(progress.take(report(0, 1), kStart + seconds(9))) << "still there, and not its first";
+  EXPECT_FALSE(progress.take(report(0, 1), kStart + seconds(9)))
+      << "the same step again, and not its first report";
   EXPECT_FALSE(progress.take(report(7, 5), kStart + seconds(9))) << "nobody's";
   EXPECT_EQ(progress.last_step(), kStart + seconds(2));
   progress.ended(1);
@@ -92,17 +93,17 @@ TEST(Progress, NamesTheRankThatTheOthersWaitFor) {
   progress.take(report(1, 11), kStart + seconds(3));
   progress.take(report(3, 11), kStart + seconds(2));
   EXPECT_EQ(progress.behind(), 3);
-  EXPECT_EQ(progress.places(), "rank 0 at step 12, ranks 1 and 3 at step 11, rank 2 not heard of");
+  EXPECT_EQ(progress.places(), "rank 0 at step 12, ranks 1 and 3 at step 11, rank 2 not heard from");
   progress.ended(3);
   EXPECT_EQ(progress.behind(), 1);
-  EXPECT_EQ(progress.places(), "rank 0 at step 12, rank 1 at step 11, rank 2 not heard of");
+  EXPECT_EQ(progress.places(), "rank 0 at step 12, rank 1 at step 11, rank 2 not heard from");
 }
 
 TEST(Progress, NamesASilentRankOnceOthersWaitInACollective) {
   Progress progress(3);
   progress.take(report(0, 0), kStart);
   progress.take(report(1, 0), kStart);
-  EXPECT_EQ(progress.behind(), 0) << "rank 2 may be none that tells anything";
+  EXPECT_EQ(progress.behind(), 0) << "rank 2 may be one that never reports";
   RankReport waiting = report(0, 0);
   waiting.is_waiting = true;
   progress.take(waiting, kStart + seconds(1));

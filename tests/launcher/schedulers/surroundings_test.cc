@@ -184,7 +184,7 @@ TEST(Surroundings, OfPbsNameTheNodesInItsFile) {
   EXPECT_EQ(
       of(job, "n1", files)->problem,
       "this job has 2 nodes, and the launcher was started on the first of them only: start it on each, with "
-      "'mpiexec' or 'pbsdsh', with --set launch.node_rank=N if that is done otherwise, or set [launch] "
+      "'mpiexec' or 'pbsdsh' (if by other means, add --set launch.node_rank=N), or set [launch] "
       "nnodes = 1 "
       "to use this one alone");
   EXPECT_FALSE(of(job, "n1", {{"/nodes", "n1\nn1\n"}})) << "one host";

@@ -37,7 +37,7 @@ TEST(FailureNotes, NameJustTheFailedRankIfNothingWasNoted) {
   EXPECT_THAT(failure.waiting_ranks, IsEmpty());
 }
 
-TEST(FailureNotes, KeepsTheOrderInWhichRanksFinished) {
+TEST(FailureNotes, KeepTheOrderInWhichRanksFinished) {
   FailureNotes notes(0);
   notes.finished(2, 9);
   notes.finished(0, std::nullopt);

@@ -385,7 +385,7 @@ TEST(SweepProgress, CutsNamesToShowHowFarTrialsAre) {
   EXPECT_EQ(within(67), "1/6 trials | comm_hook=é_fp16 seed=1 step 33 loss 0.5 | lr=1 step 2");
   EXPECT_EQ(within(66), "1/6 trials | comm_hook=é_fp16 seed=1 step 33 loss 0.5");
   EXPECT_EQ(within(43), "1/6 trials | comm_hook=é_… step 33 loss 0.5");
-  EXPECT_EQ(within(37), "1/6 trials") << "of a name there is something left";
+  EXPECT_EQ(within(37), "1/6 trials") << "a cut name takes 8 columns or more";
 }
 
 TEST(SweepPlan, RunsTheBaselineFirstAndRepeatsIt) {
@@ -608,7 +608,7 @@ TEST(Metrics, TakeRepeatedStepsFromTheLastAttempt) {
   run.write("metrics.jsonl", first);
   metrics.read_on();
   EXPECT_THAT(points_of(metrics), ElementsAre(Pair(1, 1), Pair(2, 1), Pair(3, 1)));
-  // Its checkpoint is from step 2; the last line repeats the same step.
+  // Attempt 1 resumes from step 2: its first line has the same step as the last line before it.
   run.write("attempt_1/metrics_start_bytes", std::to_string(first.size()) + "\n");
   run.write("metrics.jsonl", first + "{\"step\": 3, \"loss\": 2}\n{\"step\": 4, \"loss\": 2}\n");
   metrics.read_on();
@@ -688,7 +688,7 @@ TEST(EarlyStopping, CallsARunDivergedOnlyIfItStaysSo) {
   EXPECT_FALSE(has_diverged(history({1, nan}), 1));
   EXPECT_FALSE(has_diverged(history({nan, nan, 1}), 1)) << "it has";
   EXPECT_TRUE(has_diverged(history({1, nan, nan}), 3));
-  EXPECT_FALSE(has_diverged(history({1, nan, nan}), 4)) << "no trial is ended yet";
+  EXPECT_FALSE(has_diverged(history({1, nan, nan}), 4)) << "no trial is stopped before step 4";
 }
 
 TEST(EarlyStopping, StopsTrialsBehindTheMedian) {
@@ -704,7 +704,7 @@ TEST(EarlyStopping, StopsTrialsBehindTheMedian) {
   EXPECT_EQ(hopeless_by_median(history({1, 1, 1}), ended, false, 4), "") << "too early";
   EXPECT_EQ(hopeless_by_median(history({1, 1, 1}), {ended[0], ended[1]}, false, 1), "") << "too few others";
   EXPECT_EQ(hopeless_by_median({}, ended, false, 1), "");
-  EXPECT_EQ(hopeless_by_median(history({0, 0, 0, 0, 0}), ended, false, 1), "") << "none has come so far";
+  EXPECT_EQ(hopeless_by_median(history({0, 0, 0, 0, 0}), ended, false, 1), "") << "no other got that far";
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(hopeless_by_median(history({nan, nan}), ended, false, 1), "") << "it fails by itself";
 }
@@ -716,13 +716,13 @@ TEST(EarlyStopping, LetsAThirdContinuePastARung) {
   // Six trials have reached the rung; two of them continue.
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 4.5}), others, false, 3), "");
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 3.5}), others, false, 3),
-            "at step 3 2 of 6 trials were better, and only 2 may continue");
+            "at step 3, 2 of 6 trials were better, and only 2 may continue");
   EXPECT_EQ(hopeless_by_halving(history({9, 9, 1.5}), others, true, 3), "");
-  EXPECT_EQ(hopeless_by_halving(history({0, 0}), others, false, 3), "") << "it has not come so far";
+  EXPECT_EQ(hopeless_by_halving(history({0, 0}), others, false, 3), "") << "it has not reached the rung";
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 0, 0}), {others[0]}, false, 3), "") << "too few others";
-  // Only the last rung it has reached counts; the other trials have not reached it.
+  // Only the last rung that it has reached counts: step 3, then step 9, which no other trial has reached.
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 0}), others, false, 1),
-            "at step 3 5 of 6 trials were better, and only 2 may continue");
+            "at step 3, 5 of 6 trials were better, and only 2 may continue");
   EXPECT_EQ(hopeless_by_halving(history({0, 0, 0, 0, 0, 0, 0, 0, 0}), others, false, 1), "");
 }
 
@@ -763,7 +763,7 @@ TEST(SweepTable, MarksTheFastestOfTheRowsAsGoodAsTheBest) {
   EXPECT_TRUE(rows[1].is_fastest) << "0.97 ± 0.014 and 0.96 ± 0.007 can't be told apart";
   EXPECT_FALSE(rows[2].is_fastest) << "faster, and worse";
   const auto one_each = rows_of({trials[0], trials[2]}, false);
-  EXPECT_TRUE(one_each[0].is_fastest) << "of one trial each no spread is known";
+  EXPECT_TRUE(one_each[0].is_fastest) << "with one trial each, no spread is known";
   EXPECT_TRUE(rows_of({trials[4], trials[0]}, true)[0].is_fastest);
 }
 

@@ -142,7 +142,7 @@ TEST(Interview, AsksFollowUpQuestions) {
   EXPECT_THAT(without.ids(), Not(Contains("training.checkpoint_dir")));
 }
 
-/// Some set of answers leads to every key of the schema, unless the key is marked as never asked.
+/// These answers lead to every key of the schema that applies to the config that they make, once each.
 TEST(Interview, AsksForEachKeyOfTheSchema) {
   Detected here = workstation();
   here.gpus = 2;

@@ -98,7 +98,7 @@ TEST(Pickle, SurvivesTenThousandMutations) {
     } catch (const PickleError&) {
     }
   }
-  EXPECT_GT(read, 100) << "a changed name or number leaves a pickle";
+  EXPECT_GT(read, 100) << "a pickle with a changed name or number is still valid";
 }
 
 std::string problem_of(const std::string& pickle) {
@@ -125,7 +125,7 @@ TEST(Pickle, RefusesImpossibleTensorSizes) {
   EXPECT_EQ(problem_of(tensor_of_sizes("K\x07")), "none");
   EXPECT_EQ(problem_of(tensor_of_sizes(huge + "K\x04")), too_many);
   EXPECT_EQ(problem_of(tensor_of_sizes("K" + std::string(1, '\0') + huge)), too_many) << "0 hides nothing";
-  EXPECT_EQ(problem_of(tensor_of_sizes(longer)), too_many) << "its last eight bytes alone are 0";
+  EXPECT_EQ(problem_of(tensor_of_sizes(longer)), too_many) << "2^64, whose low eight bytes are 0";
   EXPECT_EQ(problem_of(tensor_of_sizes("J\xfb\xff\xff\xffK\x07")),
             "it holds a tensor with a size of -5, and a size is 0 or more");
   EXPECT_EQ(problem_of(tensor_of_sizes(text("five"))), "it holds a tensor with a size that is no number");

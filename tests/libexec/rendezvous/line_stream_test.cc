@@ -89,7 +89,7 @@ TEST(LineStream, NoticesThatTheOtherSideIsAnotherProcess) {
   ours.send(std::make_shared<const std::string>("second"));
   EXPECT_TRUE(ours.heard(1));
   EXPECT_TRUE(ours.heard(1));
-  EXPECT_FALSE(ours.heard(0)) << "what has received one line never tells of none";
+  EXPECT_FALSE(ours.heard(0)) << "a side that has received one line never reports none";
   EXPECT_TRUE(ours.heard(2));
 }
 

@@ -64,7 +64,7 @@ TEST(NodeLives, ArePatientWithANodeWhoseHeartbeatsComeLate) {
   EXPECT_THAT(lost_between(lives, seconds(30), seconds(40)), ElementsAre("busy"));
 }
 
-TEST(NodeLives, LoseNobodyBecauseTheyPausedThemselves) {
+TEST(NodeLives, LoseNobodyAfterThisProcessWasStopped) {
   NodeLives lives = lives_of({"a"});
   EXPECT_THAT(lives.take_lost(kStart), IsEmpty());
   EXPECT_THAT(lives.take_lost(kStart + seconds(3600)), IsEmpty()) << "this process was stopped for an hour";

@@ -17,9 +17,8 @@ TEST(Judge, CountsTheFilesThatAreOpenBeforeTheRanksConnect) {
     expect_enough_files(9, 42, 3);
     ADD_FAILURE() << "was accepted";
   } catch (const TooFewFiles& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "too many open files would be needed: a rank may have 42, and 3 ranks take about 43 in each");
+    EXPECT_STREQ(error.what(),
+                 "too many open files would be needed: a rank may have 42, and 3 ranks take about 43 each");
     EXPECT_THAT(advice_for(error, error.what()), HasSubstr("ulimit -n"));
   }
   EXPECT_THROW(expect_enough_files(29, 62, 3), TooFewFiles);

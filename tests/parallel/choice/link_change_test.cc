@@ -32,7 +32,7 @@ int choices_in(const std::string& log) {
 }
 
 // 6.3 MB take half a second at 100 Mbit/s, half of that in half precision.
-TEST(LinkChange, LeadsToOneNewChoice) {
+TEST(LinkChange, LeadsToANewChoice) {
   const Hosts hosts(2);
   if (!hosts.ok()) GTEST_SKIP() << "network namespaces can't be made here: run as root, with ip";
   for (const int host : {0, 1}) ASSERT_TRUE(hosts.shape(host, "100mbit"));

@@ -165,7 +165,7 @@ TEST(CostOfHook, FindsWhichSendWaitsForWhich) {
   EXPECT_GT(sends.back().busy_after, 0) << "gradients rebuilt";
 }
 
-// As with DDP's initial buckets, before they are rebuilt after the first step.
+// Hooks are measured after DDP has rebuilt its buckets, so PowerSGD need not wait for that.
 TEST(CostOfHook, MeasuresCompressedStepsRightAway) {
   const auto steps_before = [](bool buckets_are_final) {
     const auto comm = std::make_shared<Comm>(0, 1, [](const std::string&) { return ProcessGroupPtr(); });

@@ -134,7 +134,7 @@ TEST(DataLoader, FollowsTheOrderOfTheDistributedSampler) {
   EXPECT_EQ(loader.size(), 2);
 }
 
-TEST(DataLoader, SetEpochHoldsForTheNextLoopAndLaterLoopsCountOn) {
+TEST(DataLoader, SetEpochHoldsForTheNextLoopAndLaterLoopsCountOnFromIt) {
   auto loader = data_loader(Numbers(20), {.batch_size = 5});
   loader.set_epoch(4);
   EXPECT_EQ(loader.epoch(), 4);

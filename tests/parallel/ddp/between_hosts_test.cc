@@ -63,8 +63,8 @@ at::Tensor inputs_of(int number, int step) {
                       at::detail::createCPUGenerator(static_cast<std::uint64_t>(100 * number + step) + 1));
 }
 
-/// The gradients of `steps` steps, all parameters in one tensor. `numbers`: the inputs whose losses each rank
-/// sums.
+/// The gradients of `steps` steps, all parameters in one tensor. `numbers`: of the inputs that form this
+/// rank's batch.
 std::vector<at::Tensor> gradients_of(World& world, DistributedModule<NetImpl>& model, NetImpl& net,
                                      const std::vector<int>& numbers, int steps) {
   std::vector<at::Tensor> all;

@@ -231,7 +231,7 @@ TEST(Ddp, SeparatesWaitingFromComputing) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     Model model(world, std::make_shared<TwoLayersImpl>(), {});
     StepClock& clock = *world->step_clock();
-    clock.end_step();  // what is measured is the second
+    clock.end_step();  // the second step is the one that is measured
     const auto late = std::chrono::milliseconds(1000);
     const auto begun = std::chrono::steady_clock::now();
     const at::Tensor loss = model.forward(of_rank(*world)).sum();
@@ -386,7 +386,7 @@ TEST(Ddp, TrainsAModuleWhoseForwardReturnsNothing) {
   });
 }
 
-TEST(Ddp, TrainsAStaticGraphWithAParameterUsedTwice) {
+TEST(Ddp, AveragesTheGradientsOfAStaticGraph) {
   run_ranks(2, [](const std::shared_ptr<World>& world) {
     auto net = std::make_shared<TwoLayersImpl>();
     Model model(world, net, {.static_graph = true});

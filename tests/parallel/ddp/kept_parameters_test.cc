@@ -314,7 +314,7 @@ TEST(KeptParameters, NameAPieceThatWasKeptFromBetweenSteps) {
                   "parameter itself");
     net->outside = {};
     model->forward(inputs()).sum().backward();
-    EXPECT_TRUE(piece.equal(parameter)) << "as whatever averages weights between steps may keep it";
+    EXPECT_TRUE(piece.equal(parameter)) << "code that averages weights between steps may keep it";
   });
 }
 

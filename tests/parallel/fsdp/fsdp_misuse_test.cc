@@ -416,8 +416,8 @@ TEST(FsdpMisuse, NamesAParameterThatAForwardReturns) {
       const torch::AutoGradMode mode(with_gradients);
       EXPECT_EQ(
           failure_of([&] { model->forward("unit"); }),
-          "the forward of the unit 'inner' returns a view of the parameter 'inner.weight', whose memory it "
-          "gives back: return a copy, such as weight.clone()");
+          "the forward of the unit 'inner' returns a view of the parameter 'inner.weight', whose memory is "
+          "freed afterwards: return a copy, such as weight.clone()");
       for (const char* what : {"model", "parameter"})
         EXPECT_THAT(failure_of([&] { model->forward(what); }),
                     ::testing::StartsWith("the forward of the sharded model returns a view of the parameter "

@@ -49,8 +49,7 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-// Parameters in units, in units of a Sequential and in the root; one frozen, one of another dtype, and one
-// that the root's head shares with a unit.
+// Parameters in units, in units of a Sequential and in the root; one is frozen, and one has another dtype.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(const Inside& inside = {}) {
     in = register_module("in", torch::nn::Linear(5, 7));
@@ -244,7 +243,7 @@ TEST(Fsdp, HoldsOnlyItsShareBetweenSteps) {
         held += parameter.numel();
       }
       const at::Tensor total = accelerator.reduce(torch::tensor(held));
-      EXPECT_EQ(total.item<std::int64_t>(), all) << "the pieces are all there is, once";
+      EXPECT_EQ(total.item<std::int64_t>(), all) << "the pieces hold every element once";
     };
     expect_pieces();
     accelerator.backward(loss_of(model->forward(inputs_of(world->rank(), 0))));
@@ -276,7 +275,7 @@ TEST(Fsdp, GathersOneUnitAtATimeAndTheNextOneAhead) {
           EXPECT_EQ(parameter.dim(), 2);
           return failure_of<c10::Error>([&] { parameter.sum(); }) == "no error";
         };
-        EXPECT_TRUE(is_there(here.in->weight)) << "what is of no unit is whole throughout";
+        EXPECT_TRUE(is_there(here.in->weight)) << "parameters outside units stay unsharded";
         EXPECT_EQ(is_there(here.first->up->weight), place == "first" || !reshards);
         EXPECT_EQ(is_there(here.last->up->weight), place == "last");
       });
@@ -313,7 +312,7 @@ TEST(Fsdp, FreesMemoryAfterAForwardWithoutBackward) {
   });
 }
 
-// On rank 1, one parameter of a unit and one whole unit do not contribute to the loss.
+// Without `uses_all`, which rank 1 lacks, the unit `side` does not contribute to the loss.
 struct ForkImpl : torch::nn::Module {
   explicit ForkImpl(bool uses_all_in) : uses_all(uses_all_in) {
     stem = register_module("stem", FsdpUnit<torch::nn::Linear>(4, 4));
@@ -615,7 +614,7 @@ TEST(Fsdp, StepsAndSavesAfterAnEvaluationWithGradients) {
       optimizer.step();
       const at::Tensor after = loss_of(model->forward(x)).detach();
       EXPECT_LT(after.item<float>(), before.item<float>()) << strategy;
-      EXPECT_EQ(model.strategy().communication_stats().steps, 3) << "forwards that a backward may come of";
+      EXPECT_EQ(model.strategy().communication_stats().steps, 3) << "forwards that a backward may follow";
       {
         const torch::NoGradGuard no_grad;
         model->forward(x);

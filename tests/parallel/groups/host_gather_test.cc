@@ -98,7 +98,7 @@ TEST_P(HostGatherOf, KeepsTheOrderOfSumsAndGathers) {
   });
 }
 
-// The layouts after the first two rows have hosts with different numbers of ranks.
+// The layouts from hosts_0_0_1 on have hosts with different numbers of ranks.
 INSTANTIATE_TEST_SUITE_P(Layouts, HostGatherOf,
                          ::testing::Values(std::vector{0, 0, 1, 1}, std::vector{0, 1, 0, 1},
                                            std::vector{0, 0, 1, 1, 2, 2}, std::vector{0, 0, 1},

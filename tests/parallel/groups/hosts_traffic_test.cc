@@ -69,8 +69,8 @@ double bytes_in_a_step(const std::vector<int>& host_of, int few, int more, const
 // Other traffic, such as acknowledgements and retransmissions, differs between two runs by a few percent.
 constexpr double kLeast = 0.95;
 
-// In a ring of these four ranks, both neighbours of every rank are on the other host, so each byte would
-// leave a host three times.
+// In a ring of four ranks that alternate between the hosts, both neighbours of every rank are on the other
+// host, so each byte would leave a host three times.
 TEST(HostsTraffic, LeavesAHostOnceInAnyRankOrder) {
   for (const std::vector<int>& host_of : {std::vector<int>{0, 1, 0, 1}, std::vector<int>{0, 0, 1, 1}}) {
     const double bytes = bytes_in_a_step(host_of, 4, 14);

@@ -68,7 +68,7 @@ std::unique_ptr<torch::optim::Optimizer> adamw(std::vector<at::Tensor> parameter
                                                torch::optim::AdamWOptions(0.01).amsgrad(true));
 }
 
-/// An optimizer that hookline does not know; keeps the previous gradient.
+/// An optimizer that hookline does not know; keeps a decaying sum of the gradients.
 class Own : public torch::optim::Optimizer {
  public:
   explicit Own(std::vector<at::Tensor> parameters)

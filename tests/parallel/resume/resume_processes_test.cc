@@ -103,7 +103,7 @@ TEST(ResumedRun, RestartsFromItsResumePointIfKilledBeforeItsFirstSave) {
   EXPECT_EQ(mixed.exit_code, 2);
   EXPECT_THAT(mixed.err, AllOf(StartsWith("hookline: error: checkpoint_dir 'checkpoints' holds checkpoints "
                                           "beyond step 5, "),
-                               HasSubstr(" (step_00000011), "), EndsWith("\n  checkpoint_dir: default\n")));
+                               HasSubstr(" step_00000011: "), EndsWith("\n  checkpoint_dir: default\n")));
   ProcessOptions options = launch_in(folder.path(), with(sets, {"training.checkpoint_dir=mine"}));
   options.environment["KILL_AT"] = "8";
   const ProcessResult result = run(options);

@@ -118,7 +118,7 @@ void expect_resumes(const Job& job, const std::vector<std::int64_t>& stops) {
     const std::string folder = scratch.path() / "state";
     train(job, 0, stop, "", folder);
     expect_equal_bits(whole, train(job, stop, job.batches, folder, ""),
-                      "stopped behind batch " + std::to_string(stop));
+                      "stopped after batch " + std::to_string(stop));
   }
 }
 

@@ -70,7 +70,7 @@ TEST(TrainingLoopShapes, WarnsOfStepsCountedFromZeroAtTheFirstSaveAndOnResume) {
     run(config, loop, 3);
     EXPECT_THAT(messages.text(), Not(HasSubstr(kCountsFromZero)));
   }
-  for (const std::int64_t stop_at : {6, 7}) {  // until the first save, and without one
+  for (const std::int64_t stop_at : {6, 7}) {  // saves at step 4; then resumes there and saves nothing
     const Messages messages;
     run(config, loop, stop_at);
     EXPECT_THAT(messages.text(), HasSubstr(kCountsFromZero));
@@ -137,7 +137,8 @@ TEST(TrainingLoopShapes, SaysThatAFinishedRunTrainsFurther) {
   {
     const Messages messages;
     run(config, loop);
-    EXPECT_THAT(messages.text(), Not(HasSubstr("trains on"))) << "it was to stop after step 4";
+    EXPECT_THAT(messages.text(), Not(HasSubstr(" continues, which is right")))
+        << "it was to stop after step 4";
   }
   const Messages messages;
   run(config, loop);
@@ -398,9 +399,9 @@ TEST(TrainingLoopShapes, SaysThatPreparationOrderDecidesBetweenTwoLoaders) {
       messages_of(loop, 2),
       HasSubstr(
           "hookline: two prepared loaders are trained on at once, and the program has called epoch() of "
-          "none or of both: the one that was prepared first counts as the training loader, at whose "
-          "batches checkpoints are saved and accumulation ends an epoch; prepare the training loader "
-          "first, or call epoch() of it alone\n"));
+          "none or of both: the one that was prepared first counts as the training loader, whose batches "
+          "decide where checkpoints are saved and where gradient accumulation ends early; prepare the "
+          "training loader first, or call epoch() of it alone\n"));
 }
 
 TEST(TrainingLoopShapes, WarnsIfASecondTrainingLoadersEpochIsNotRead) {

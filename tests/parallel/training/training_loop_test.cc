@@ -198,7 +198,7 @@ TEST(TrainingLoop, SavesOnTimeIfTheLastOptimizerNeverSteps) {
       optimizer.zero_grad();
     }
   });
-  EXPECT_TRUE(has_checkpoint(scratch.path(), "04")) << "the other might have stepped before";
+  EXPECT_TRUE(has_checkpoint(scratch.path(), "04")) << "before that, the other optimizer might still step";
 }
 
 TEST(TrainingLoop, ResumesTheEvaluationOrderAfterOneLeftEarly) {
@@ -629,9 +629,9 @@ TEST(TrainingLoop, SaysThatLoopsGetNoBatches) {
   run_program(config, {});
   EXPECT_THAT(
       messages.text(),
-      HasSubstr("hookline: the program has not called loader.epoch(): its first 1 loop over the training "
-                "loader, done before the run resumed, get no batch; to leave them out: begin the loop "
-                "over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)\n"));
+      HasSubstr("hookline: the program has not called loader.epoch(): the loops that were done before the "
+                "run resumed (1 loop over the training loader) get no batch; to leave them out: begin the "
+                "loop over epochs at loader.epoch(), for (auto epoch = loader.epoch(); …)\n"));
 }
 
 TEST(TrainingLoop, SavesItsEndAndTrainsNoFurtherWhenRelaunched) {

@@ -61,7 +61,7 @@ TEST_P(TrainingPreemptionDeathTest, KeepsTheMeasurementAfterAnEpoch) {
   ASSERT_EQ(whole.steps, 8);
   expect_same(run(config, warned_before_step(0)), whole);
 }
-INSTANTIATE_TEST_SUITE_P(BeforeInAndBehindTheLastStep, TrainingPreemptionDeathTest,
+INSTANTIATE_TEST_SUITE_P(BeforeInAndAfterTheLastStep, TrainingPreemptionDeathTest,
                          ::testing::Values(3, 4, 5));
 
 }  // namespace

@@ -6,8 +6,9 @@
 // "stop" send it that signal, "exit" exits with code 0, "throw" throws between forward and backward; "kill in
 // step" and "stop in step" send the signal inside the optimizer's step; "uncaught" throws an exception that
 // nothing catches, and "segv" causes a segmentation fault. A rank whose step fails prints the error and how
-// long it took, and exits with code 3; with "throw", all ranks first join again and train a second model.
-// Each step is logged. With "pace", all ranks report step 3 and take half a minute for the rest.
+// long it took, and exits with code 3; with "throw", all ranks join again instead, train a second model and
+// exit with code 0. Each step is logged. With "pace", all ranks report step 3 and take half a minute for the
+// rest.
 #include <ATen/ops/full.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>

@@ -113,7 +113,7 @@ TEST(Failure, OfPowerSgdOnAnUnrepresentableNumberNamesItsRank) {
                 " can't carry NaN or infinity, which its state would keep for good, and the gradients hold "
                 "some" +
                 (bad == 1e6 ? " (float16 ends at 65504)" : "") +
-                ": lower the learning rate, or clip or scale the loss");
+                ": lower the learning rate, clip the gradients, or scale the loss");
       });
     }
   }
@@ -205,7 +205,7 @@ TEST(Failure, OfAPeerReachesTheProgramsOwnSignalHandler) {
   EXPECT_EQ(::signal(SIGPIPE, SIG_DFL), ignore_in_a_handler);
 }
 
-TEST(Failure, LeavesTheSignalOfAClosedPipeToAProgramAlone) {
+TEST(Failure, LeavesSigpipeAsItIsForASingleRank) {
   ::signal(SIGPIPE, SIG_DFL);
   run_ranks(1, [](const std::shared_ptr<World>&) {});
   EXPECT_EQ(::signal(SIGPIPE, SIG_DFL), SIG_DFL);

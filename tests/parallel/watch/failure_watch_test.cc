@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// Counts the keys that are read. A rank that is cut off no longer writes.
+/// Counts the keys that are read.
 class CountingStore : public c10d::HashStore {
  public:
   std::vector<std::uint8_t> get(const std::string& key) override {
@@ -39,7 +39,7 @@ class CountingStore : public c10d::HashStore {
   std::atomic<std::int64_t> keys_read = 0;
 };
 
-/// A rank's own connection to the store, which can be cut.
+/// A rank's own connection to the store; once it is cut, the rank no longer writes.
 class Connection : public c10d::Store {
  public:
   explicit Connection(c10::intrusive_ptr<CountingStore> store) : store_(std::move(store)) {}
@@ -135,7 +135,7 @@ TEST(FailureWatch, DetectsThatARankHasLeft) {
   }
 }
 
-// Rank 0, which detects the long wait, is itself the rank that the others wait for.
+// Rank 0, which detects the long wait, is itself one of the ranks that the others wait for.
 TEST(FailureWatch, WarnsOnceOfALongWaitAndNamesTheRankThatIsElsewhere) {
   const testing::Messages messages;
   Ranks ranks(4, std::chrono::minutes(10), std::chrono::seconds(2));

@@ -51,7 +51,8 @@ TEST(SilentRank, IsLostAfterThePeerTimeout) {
   const SilentRank silent{1, milliseconds(10000), Leaving::no};
   EXPECT_TRUE(is_lost(silent, seconds(10), /*suspicious=*/false));
   EXPECT_FALSE(is_lost(silent, milliseconds(10001), /*suspicious=*/false));
-  EXPECT_FALSE(is_lost(silent, milliseconds(0), /*suspicious=*/false)) << "nobody is missed";
+  EXPECT_FALSE(is_lost(silent, milliseconds(0), /*suspicious=*/false))
+      << "with a timeout of 0, no rank counts as lost";
   EXPECT_FALSE(is_lost(silent, milliseconds(0), /*suspicious=*/true));
   EXPECT_FALSE(is_lost(SilentRank(), seconds(10), /*suspicious=*/true));
 }
@@ -63,7 +64,7 @@ TEST(SilentRank, IsLostSoonerOnceACollectiveHasFailed) {
   EXPECT_TRUE(is_lost(silent(2000), seconds(2), /*suspicious=*/true)) << "a shorter timeout still holds";
 }
 
-TEST(SilentRank, IsLostWithinASecondIfItAnnouncedLeaving) {
+TEST(SilentRank, IsLostAfterASecondIfItAnnouncedLeaving) {
   EXPECT_FALSE(is_lost({1, milliseconds(999), Leaving::left}, seconds(10), /*suspicious=*/false));
   for (const int timeout : {0, 10})
     EXPECT_TRUE(is_lost({1, milliseconds(1000), Leaving::exited}, seconds(timeout), /*suspicious=*/false));

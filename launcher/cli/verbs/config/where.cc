@@ -16,8 +16,8 @@ int config_where(const Arguments& arguments) {
   bool json = false;
   VerbParser parser(
       "hookline config where [flags]",
-      "Show which config file a launch without --config would read here, and where it looks for one. The "
-      "first that is there is read, alone.",
+      "Show which config file a launch without --config would read here, and where it looks for one. Only "
+      "the first that exists is read.",
       "hookline config where");
   parser.add_flag("--json", json, "Print JSON");
   if (!parser.parse(arguments)) return kSuccess;

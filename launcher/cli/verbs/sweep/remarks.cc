@@ -63,9 +63,10 @@ void list_never_starting(const SweepPlan& plan, const Assignments& same, std::si
 void warn_of_script(const std::string& program, const std::set<std::string>& keys) {
   const std::string kind = keys.empty() ? "" : script_kind(find_program({program}, search_path()));
   if (kind.empty()) return;
-  log::warning("'" + program + "' is " + kind + ", and only a program that is built with hookline acts on " +
-               listed(keys) +
-               ": unless it starts one, these settings have no effect, and rows differ by chance");
+  log::warning("'" + program + "' is " + kind +
+               ": unless it starts a program that is built with hookline, these settings have no effect, "
+               "and rows differ by chance: " +
+               listed(keys));
 }
 
 /// After trials have run: warns if nothing acted on the keys that the sweep varied.

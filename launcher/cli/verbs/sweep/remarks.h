@@ -16,7 +16,7 @@ namespace hookline {
 /// The most entries of any list, except with --dry-run.
 inline constexpr std::size_t kMostShown = 20;
 
-/// The combinations that can't run, `most` of them.
+/// Lists the combinations that can't run, `most` at most.
 void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, std::size_t most);
 
 /// Lists combinations whose hook would compress at no step, so that their rows would look like uncompressed

@@ -39,6 +39,7 @@
 #include "parallel/world/cuda_module.h"
 #include "parallel/world/reachability.h"
 #include "parallel/world/run_store.h"
+#include "parallel/world/vector_math.h"
 
 namespace hookline {
 namespace {
@@ -186,6 +187,7 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
       backends_(std::make_shared<GlooGroups>()),
       nccl_backends_(std::make_shared<NcclBackends>([this] { return watch_->failure().has_value(); })),
       step_clock_(std::make_shared<StepClock>(placement.device)) {
+  warm_up_vector_math();
   if (size_ > 1) ignore_closed_connections();
   // The watch has its own connection, since a call that waits for the store on this one must not block it.
   watch_ =

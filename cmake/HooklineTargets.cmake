@@ -6,22 +6,21 @@ target_compile_options(hookline_warnings INTERFACE -Wall -Wextra -Wshadow -Wnon-
 target_compile_options(hookline_warnings INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>)
 # In a unity build, g++ takes the anonymous namespaces of included sources for those of headers.
-# Many sources at once fill memory, which g++ would often look through for what it can free.
+# Many sources at once fill memory, which g++ would often look through for what it can free: below 2 GB, it need not.
 if(CMAKE_UNITY_BUILD)
-  target_compile_options(hookline_warnings INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>
-    "$<$<CXX_COMPILER_ID:GNU>:SHELL:--param=ggc-min-expand=300 --param=ggc-min-heapsize=1000000>")
+  target_compile_options(hookline_warnings INTERFACE
+    "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage;--param=ggc-min-expand=100;--param=ggc-min-heapsize=1000000>")
 endif()
 if(HOOKLINE_WARNINGS_AS_ERRORS)
   target_compile_options(hookline_warnings INTERFACE -Werror)
 endif()
 
-# For code that waits for processes and files: it takes a third less time to compile at -O1 than at -O3, and runs as
-# fast.
+# For code that no training step waits for: it takes a third less time to compile at -O1 than at -O3.
 set(hookline_light_optimization $<$<CONFIG:Release>:-O1>)
 
 # hookline_library(NAME SOURCES file… [OPTIMIZED] [LINK target…] [HEADERS file…]): a static library NAME, exported as
 # hookline::NAME without its hookline_ prefix. HEADERS, relative to the calling folder, are installed. With OPTIMIZED it
-# is compiled at -O3: a step or a checkpoint waits for its code.
+# keeps the optimization of the build type, -O3 in Release: a step or a checkpoint waits for its code.
 function(hookline_library name)
   cmake_parse_arguments(arg "OPTIMIZED" "" "SOURCES;LINK;HEADERS" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})

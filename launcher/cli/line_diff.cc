@@ -10,20 +10,20 @@ namespace {
 
 constexpr std::size_t kAround = 3;
 
-struct Step {
+struct DiffStep {
   char sign;  // ' ', '-' or '+'
   std::string_view line;
   std::size_t before, after;  // lines of each text in front of it
 };
 
 /// The shortest way from one to the other, by their longest common subsequence.
-std::vector<Step> steps_between(const std::vector<std::string_view>& a,
-                                const std::vector<std::string_view>& b) {
+std::vector<DiffStep> steps_between(const std::vector<std::string_view>& a,
+                                    const std::vector<std::string_view>& b) {
   std::vector<std::vector<int>> common(a.size() + 1, std::vector<int>(b.size() + 1, 0));
   for (std::size_t i = a.size(); i-- > 0;)
     for (std::size_t j = b.size(); j-- > 0;)
       common[i][j] = a[i] == b[j] ? common[i + 1][j + 1] + 1 : std::max(common[i + 1][j], common[i][j + 1]);
-  std::vector<Step> steps;
+  std::vector<DiffStep> steps;
   std::size_t i = 0, j = 0;
   while (i < a.size() || j < b.size()) {
     if (i < a.size() && j < b.size() && a[i] == b[j]) {
@@ -47,8 +47,8 @@ std::string range(std::size_t first, std::size_t count) {
 }  // namespace
 
 std::string line_diff(std::string_view before, std::string_view after, const std::string& file) {
-  const std::vector<Step> steps = steps_between(lines_of(before), lines_of(after));
-  const auto is_change = [](const Step& step) { return step.sign != ' '; };
+  const std::vector<DiffStep> steps = steps_between(lines_of(before), lines_of(after));
+  const auto is_change = [](const DiffStep& step) { return step.sign != ' '; };
   std::string text;
   for (auto next = std::find_if(steps.begin(), steps.end(), is_change); next != steps.end();) {
     const auto begin = next - std::min<std::ptrdiff_t>(kAround, next - steps.begin());
@@ -61,8 +61,8 @@ std::string line_diff(std::string_view before, std::string_view after, const std
     next = std::find_if(end, steps.end(), is_change);
     end += std::min<std::ptrdiff_t>(kAround, steps.end() - end);
     const auto lines_with = [&](char sign) {
-      return static_cast<std::size_t>(
-          std::count_if(begin, end, [&](const Step& step) { return step.sign == ' ' || step.sign == sign; }));
+      return static_cast<std::size_t>(std::count_if(
+          begin, end, [&](const DiffStep& step) { return step.sign == ' ' || step.sign == sign; }));
     };
     if (text.empty()) text = "--- " + file + "\n+++ " + file + "\n";
     text += "@@ -" + range(begin->before, lines_with('-')) + " +" + range(begin->after, lines_with('+')) +

@@ -19,10 +19,10 @@
 namespace hookline {
 namespace {
 
-enum class Step { create, map_ids, detach_mounts, mount_proc, done };
+enum class SetUpStep { create, map_ids, detach_mounts, mount_proc, done };
 
 struct SetUpProgress {
-  Step failed = Step::done;
+  SetUpStep failed = SetUpStep::done;
   int error_number = 0;
 };
 
@@ -51,12 +51,13 @@ NamespaceRefusal of_limits() {
 
 NamespaceRefusal explain(const SetUpProgress& progress, bool has_user_namespace) {
   const std::string system_says = std::string(" (") + std::strerror(progress.error_number) + ")";
-  if (progress.failed == Step::create && (progress.error_number == ENOSPC || progress.error_number == EUSERS))
+  if (progress.failed == SetUpStep::create &&
+      (progress.error_number == ENOSPC || progress.error_number == EUSERS))
     return of_limits();
-  if (progress.failed == Step::create && setting("kernel.unprivileged_userns_clone") == "0")
+  if (progress.failed == SetUpStep::create && setting("kernel.unprivileged_userns_clone") == "0")
     return {"only root may make one (kernel.unprivileged_userns_clone = 0)",
             "let every user make one, as root: sysctl -w kernel.unprivileged_userns_clone=1"};
-  if (progress.failed == Step::create)
+  if (progress.failed == SetUpStep::create)
     return {"the kernel, or the container that hookline runs in, refuses it" + system_says,
             kWithoutPrivileges};
   if (has_user_namespace && setting("kernel.apparmor_restrict_unprivileged_userns") == "1")
@@ -64,9 +65,9 @@ NamespaceRefusal explain(const SetUpProgress& progress, bool has_user_namespace)
             "give hookline an AppArmor profile with the rule \"userns,\", or lift the restriction, as root: "
             "sysctl -w "
             "kernel.apparmor_restrict_unprivileged_userns=0"};
-  if (progress.failed == Step::map_ids)
+  if (progress.failed == SetUpStep::map_ids)
     return {"the kernel maps no user and group into it" + system_says, kWithoutPrivileges};
-  if (progress.failed == Step::detach_mounts)
+  if (progress.failed == SetUpStep::detach_mounts)
     return {"its mounts can't be kept apart from the system's" + system_says + ", as happens inside a chroot",
             "run hookline where / is a mount point"};
   return {
@@ -90,11 +91,11 @@ bool map_ids(uid_t user, gid_t group) {
 
 /// Sets up the namespaces, in the child.
 SetUpProgress set_up(bool has_user_namespace, uid_t user, gid_t group) {
-  if (has_user_namespace && !map_ids(user, group)) return {Step::map_ids, errno};
+  if (has_user_namespace && !map_ids(user, group)) return {SetUpStep::map_ids, errno};
   // Mounts may be shared, as systemd makes them: what is mounted here would then appear everywhere.
-  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return {Step::detach_mounts, errno};
+  if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0) return {SetUpStep::detach_mounts, errno};
   if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
-    return {Step::mount_proc, errno};
+    return {SetUpStep::mount_proc, errno};
   return {};
 }
 
@@ -115,12 +116,12 @@ pid_t fork_into_pid_namespace() {
   pid_t child = fork_with(CLONE_NEWPID | CLONE_NEWNS);
   const bool has_user_namespace = child < 0 && errno == EPERM;
   if (has_user_namespace) child = fork_with(CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUSER);
-  if (child < 0) throw NamespaceRefused(explain({Step::create, errno}, has_user_namespace));
+  if (child < 0) throw NamespaceRefused(explain({SetUpStep::create, errno}, has_user_namespace));
   if (child == 0) {
     read_end.reset();
     const SetUpProgress progress = set_up(has_user_namespace, user, group);
     const ssize_t written = write(write_end.get(), &progress, sizeof progress);
-    if (progress.failed != Step::done || written != sizeof progress) _exit(1);
+    if (progress.failed != SetUpStep::done || written != sizeof progress) _exit(1);
     return 0;
   }
   write_end.reset();
@@ -129,7 +130,7 @@ pid_t fork_into_pid_namespace() {
   do {
     count = read(read_end.get(), &progress, sizeof progress);
   } while (count < 0 && errno == EINTR);
-  if (count == static_cast<ssize_t>(sizeof progress) && progress.failed == Step::done) return child;
+  if (count == static_cast<ssize_t>(sizeof progress) && progress.failed == SetUpStep::done) return child;
   waitpid(child, nullptr, 0);
   if (count != static_cast<ssize_t>(sizeof progress))
     throw std::system_error(ECHILD, std::generic_category(),

@@ -133,12 +133,12 @@ std::map<std::string, std::string> places_in(const std::string& text) {
 }
 
 /// The function of each frame, by module and offset, and why some frames have none.
-struct Names {
+struct FrameNames {
   std::map<std::pair<std::string, std::string>, std::string> places;
   std::string problem;
 };
 
-Names names_of(const RankStack& stack) {
+FrameNames names_of(const RankStack& stack) {
   std::map<std::string, std::vector<std::string>> arguments;
   for (const RankFrame& frame : stack.frames) {
     if (frame.module.empty() || !frame.module.starts_with('/')) continue;  // linux-vdso.so.1 has no path
@@ -147,7 +147,7 @@ Names names_of(const RankStack& stack) {
     if (std::find(of_module.begin(), of_module.end(), frame.offset) == of_module.end())
       of_module.push_back(frame.offset);
   }
-  Names names;
+  FrameNames names;
   const auto deadline = Clock::now() + kPatience;
   for (const auto& [module, of_module] : arguments) {
     const Output output = output_of_addr2line(of_module, deadline);
@@ -158,7 +158,7 @@ Names names_of(const RankStack& stack) {
   return names;
 }
 
-std::string frame_text(const RankFrame& frame, const Names& names) {
+std::string frame_text(const RankFrame& frame, const FrameNames& names) {
   if (frame.module.empty()) return frame.address + ", where there is no code";
   const std::string where = frame.offset + " in " + frame.module;
   const auto known = names.places.find({frame.module, frame.offset});
@@ -189,7 +189,7 @@ std::vector<std::string> stack_lines(const RankStack& stack) {
   const std::string thread = std::to_string(stack.thread) + " '" + stack.thread_name + "'";
   if (stack.frames.empty()) return {"the stack of thread " + thread + " could not be read"};
   std::vector<std::string> lines = {"in thread " + thread + ", the innermost call first:"};
-  const Names names = names_of(stack);
+  const FrameNames names = names_of(stack);
   std::int64_t expected = stack.frames.front().number;
   for (std::size_t i = 0; i < stack.frames.size();) {
     const RankFrame& frame = stack.frames[i];

@@ -423,6 +423,7 @@ class NodeRun {
 
   void hear(const Succession& succession) {
     succession_ = succession;
+    main_host_ = succession.host;  // a node that waits for a place has no seat
     handover_.reset();
   }
 
@@ -500,7 +501,7 @@ class NodeRun {
   std::deque<Up> own_ups_;                  // this node's to the coordinator, if that is here
   std::deque<Down> own_words_;              // the coordinator's to this node
   std::optional<Seat> seat_;                // in the latest round; none: not a member
-  std::string main_host_;                   // of `meeting_`; empty before the first round there
+  std::string main_host_;                   // of `meeting_`; empty until a Seat or Succession names it
   bool has_joined_ = false;                 // the nodes, at this one or another
   bool has_taken_part_ = false;             // in any round
   bool is_explained_ = false;               // the failure of this node's ranks in the round

@@ -10,7 +10,7 @@ namespace hookline {
 namespace {
 
 /// The names of an MPI launcher's variables.
-struct Names {
+struct MpiNames {
   const char* scheduler;
   const char *size, *rank, *local_size;  // size: null if it has none
 };
@@ -58,7 +58,7 @@ bool find_main_of_job(const HostFacts& here, Surroundings& place) {
 }
 
 /// Sets where the nodes meet.
-void find_main(const HostFacts& here, const Names& names, Surroundings& place) {
+void find_main(const HostFacts& here, const MpiNames& names, Surroundings& place) {
   if (place.nodes == 1) return;  // a single node meets nobody
   const auto local = number_in(here.variable(names.local_size));
   if (place.nodes > 0 && local == place.nodes) {
@@ -74,7 +74,7 @@ void find_main(const HostFacts& here, const Names& names, Surroundings& place) {
 }
 
 /// Sets `nodes` to 0 if the size is unknown. Without a rank, the place is not known.
-std::optional<Surroundings> place_by(const HostFacts& here, const Names& names) {
+std::optional<Surroundings> place_by(const HostFacts& here, const MpiNames& names) {
   if (!here.variable(names.rank)) return std::nullopt;
   Surroundings place;
   place.scheduler = names.scheduler;
@@ -115,7 +115,7 @@ bool is_useless(Surroundings& place) {
 }  // namespace
 
 std::optional<Surroundings> jsrun_surroundings(const HostFacts& here) {
-  const Names names = {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_SIZE"};
+  const MpiNames names = {"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_SIZE"};
   auto place = place_by(here, names);
   if (!place || is_useless(*place)) return place;
   find_main(here, names, *place);
@@ -126,8 +126,8 @@ std::optional<Surroundings> jsrun_surroundings(const HostFacts& here) {
 }
 
 std::optional<Surroundings> open_mpi_surroundings(const HostFacts& here) {
-  const Names names = {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
-                       "OMPI_COMM_WORLD_LOCAL_SIZE"};
+  const MpiNames names = {"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+                          "OMPI_COMM_WORLD_LOCAL_SIZE"};
   auto place = place_by(here, names);
   if (!place || is_useless(*place)) return place;
   const std::string job = here.variable("PMIX_NAMESPACE").value_or("0");
@@ -144,11 +144,11 @@ std::optional<Surroundings> open_mpi_surroundings(const HostFacts& here) {
 }
 
 std::optional<Surroundings> pmi_surroundings(const HostFacts& here) {
-  for (const Names& names :
-       {Names{"PALS", "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_SIZE"},
-        Names{"MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
-        Names{"Hydra", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},
-        Names{"PMI", "PMI_SIZE", "PMI_RANK", "PMI_LOCAL_SIZE"}}) {
+  for (const MpiNames& names :
+       {MpiNames{"PALS", "PMI_SIZE", "PALS_RANKID", "PALS_LOCAL_SIZE"},
+        MpiNames{"MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"},
+        MpiNames{"Hydra", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"},
+        MpiNames{"PMI", "PMI_SIZE", "PMI_RANK", "PMI_LOCAL_SIZE"}}) {
     auto place = place_by(here, names);
     const bool may_be_another = names.scheduler == std::string("Hydra");  // its ranks have PMI's names too
     if (!place || (may_be_another && !here.variable(names.local_size))) continue;

@@ -25,6 +25,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "parallel/tensors/same_layout.h"
 
 namespace hookline::detail {
 namespace {
@@ -111,15 +112,6 @@ void run(const std::vector<Row>& rows, const Kernel& kernel) {
     if (role != kGradient && ends[role].defined()) copy(role, true);
 }
 
-/// True if the tensors have their elements in the same order in memory. Strides of dimensions of size 1 do
-/// not matter.
-bool lies_like(const at::Tensor& tensor, const at::Tensor& parameter) {
-  if (tensor.sizes() != parameter.sizes()) return false;
-  for (std::int64_t i = 0; i < parameter.dim(); ++i)
-    if (parameter.size(i) > 1 && tensor.stride(i) != parameter.stride(i)) return parameter.numel() == 0;
-  return true;
-}
-
 /// Why the kernels can't take `row`; empty if they can.
 std::string obstacle(const Row& row) {
   const at::Tensor& parameter = row[kParameter];
@@ -136,7 +128,7 @@ std::string obstacle(const Row& row) {
   for (const at::Tensor& tensor : row) {
     if (!tensor.defined()) continue;
     if (tensor.scalar_type() != dtype || tensor.device() != parameter.device() ||
-        tensor.layout() != at::kStrided || !lies_like(tensor, parameter))
+        tensor.layout() != at::kStrided || !have_same_layout(tensor, parameter))
       return "a gradient, or what the optimizer keeps, is of another dtype, device or memory layout than its "
              "parameter";
   }

@@ -9,18 +9,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "parallel/shards/sharded_parameters.h"
+#include "parallel/tensors/same_layout.h"
 
 namespace hookline {
-namespace {
-
-/// True if both have the same memory layout. Strides of dimensions of size 1 do not matter.
-bool lies_like(const at::Tensor& tensor, const at::Tensor& other) {
-  for (std::int64_t i = 0; i < tensor.dim(); ++i)
-    if (tensor.size(i) > 1 && tensor.stride(i) != other.stride(i)) return false;
-  return true;
-}
-
-}  // namespace
 
 GradientShares::GradientShares(std::vector<std::string> names, std::vector<at::Tensor> parameters, int rank,
                                int ranks)
@@ -44,7 +35,7 @@ Share GradientShares::share_of(std::size_t index, int rank) const {
 at::Tensor GradientShares::piece(std::size_t index) {
   const at::NoGradGuard no_grad;
   at::Tensor& grad = parameters_[index].mutable_grad();
-  if (!lies_like(grad, parameters_[index]))  // set by the program
+  if (!have_same_layout(grad, parameters_[index]))  // set by the program
     grad = at::empty_like(parameters_[index], at::MemoryFormat::Preserve).copy_(grad);
   return part_of(grad.detach(), share_of(index, rank_));
 }

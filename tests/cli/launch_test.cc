@@ -629,12 +629,6 @@ TEST(Launch, RefusesVariablesThatContradictThemselves) {
   EXPECT_THAT(result.err, StartsWith("hookline: error: PMI_SIZE=99999999999 is not a number from 1 to 4096"));
 }
 
-std::string own_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
 TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
   const Sandbox sandbox;
   sandbox.script("train", "exit 0\n");
@@ -661,7 +655,7 @@ TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
             overrides("127.0.0.3", "PBS_NODEFILE") + "hookline: PBS: node 1 of 2, which meet at 127.0.0.3\n");
   EXPECT_EQ(launch(pbs).err,
             "hookline: warning: the hosts of PBS's job, in PBS_NODEFILE, do not include this one, " +
-                own_name() + "\n" + overrides("127.0.0.3", "PBS_NODEFILE") +
+                testing::host_name() + "\n" + overrides("127.0.0.3", "PBS_NODEFILE") +
                 "hookline: PBS: a node of 2, which meet at 127.0.0.3\n");
   const Variables script = {
       {"PBS_JOBID", "1.s"}, {"PBS_NODEFILE", nodes}, {"PBS_TASKNUM", "1"}, {"PBS_NODENUM", "0"}};
@@ -681,12 +675,12 @@ TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
       overrides("127.0.0.1", "MPI_LOCALNRANKS") + "hookline: Hydra: node 1 of 2, which meet at 127.0.0.1\n");
   EXPECT_EQ(
       launch({{"LSB_JOBID", "1"}, {"LSB_HOSTS", "127.0.0.5 127.0.0.6"}}, {"--set", "launch.node_rank=1"}).err,
-      "hookline: warning: the hosts of LSF's job, in LSB_HOSTS, do not include this one, " + own_name() +
-          "\n" + overrides("127.0.0.5", "LSB_HOSTS") +
+      "hookline: warning: the hosts of LSF's job, in LSB_HOSTS, do not include this one, " +
+          testing::host_name() + "\n" + overrides("127.0.0.5", "LSB_HOSTS") +
           "hookline: LSF: node 1 of 2, which meet at 127.0.0.5\n");
   EXPECT_EQ(launch({{"JOB_ID", "1"}, {"PE_HOSTFILE", nodes}}, {"--set", "launch.node_rank=1"}).err,
             "hookline: warning: the hosts of Grid Engine's job, in PE_HOSTFILE, do not include this one, " +
-                own_name() + "\n" + overrides("127.0.0.3", "PE_HOSTFILE") +
+                testing::host_name() + "\n" + overrides("127.0.0.3", "PE_HOSTFILE") +
                 "hookline: Grid Engine: node 1 of 2, which meet at 127.0.0.3\n");
 }
 

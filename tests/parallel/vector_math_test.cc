@@ -1,4 +1,5 @@
 // Functions that threads call for the first time together. CTest gives each case a process of its own.
+// Without the warm-up a case fails rarely, and on some CPUs only.
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

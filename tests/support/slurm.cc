@@ -9,16 +9,6 @@
 #include "support/free_port.h"
 
 namespace hookline::testing {
-namespace {
-
-std::string name_of_host() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-}  // namespace
-
 Slurm::Slurm() {
   if (geteuid() != 0) {
     problem_ = "Slurm's daemons can't be started here (run as root)";
@@ -31,7 +21,7 @@ Slurm::Slurm() {
       return;
     }
   }
-  const std::string folder = folder_.path().string(), host = name_of_host();
+  const std::string folder = folder_.path().string(), host = host_name();
   for (const char* below : {"state", "run", "log"}) std::filesystem::create_directory(folder_.path() / below);
   std::string key(1024, '\0');
   std::ifstream("/dev/urandom", std::ios::binary).read(key.data(), static_cast<std::streamsize>(key.size()));

@@ -131,15 +131,14 @@ TEST(MlflowServer, PasswordIsInNoFileAndOnNoCommandLine) {
   options.environment["MLFLOW_TRACKING_PASSWORD"] = password;
   Process process(HOOKLINE_BINARY, options);
   ASSERT_TRUE(process.wait_for("[0] waiting")) << process.err();
-  int processes = 0;
-  for (const fs::directory_entry& each : fs::directory_iterator("/proc")) {
-    const std::string number = each.path().filename();
-    if (number.find_first_not_of("0123456789") != number.npos) continue;
-    ++processes;
-    EXPECT_THAT(testing::of_process(std::stoi(number), "cmdline"), Not(HasSubstr(password)));
-  }
-  EXPECT_GE(processes, 4) << "the launcher, its agent and two ranks";
+  EXPECT_GE(testing::running_with(password).size(), 4U) << "the launcher, its agent and two ranks have it";
+  const auto expect_on_no_command_line = [&] {
+    for (const pid_t pid : testing::running_with(password))
+      EXPECT_THAT(testing::of_process(pid, "cmdline"), Not(HasSubstr(password)));
+  };
+  expect_on_no_command_line();
   process.signal(SIGTERM);
+  while (!testing::running_with(password).empty()) expect_on_no_command_line();  // also what reports the end
   const ProcessResult result = process.wait();
   EXPECT_THAT(result.out + result.err, Not(HasSubstr(password)));
   int files = 0;

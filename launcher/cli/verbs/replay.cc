@@ -23,7 +23,7 @@ namespace hookline {
 namespace {
 namespace fs = std::filesystem;
 
-struct Flags {
+struct ReplayFlags {
   std::string input, output, comm_hook, comm_wrapper, bucket_cap_mb;
   std::vector<std::string> state_options, sets;
   bool json = false;
@@ -72,7 +72,7 @@ void expect_no_results_in(const fs::path& folder) {
   }
 }
 
-std::vector<Override> overrides_of(const Flags& flags, const Recording& recording) {
+std::vector<Override> overrides_of(const ReplayFlags& flags, const Recording& recording) {
   std::vector<Override> overrides;
   const auto add = [&](const char* key, const std::string& value, const char* flag) {
     if (!value.empty()) overrides.push_back({key, value, flag});
@@ -99,7 +99,7 @@ std::vector<Override> overrides_of(const Flags& flags, const Recording& recordin
 }  // namespace
 
 int replay(const Arguments& arguments) {
-  Flags flags;
+  ReplayFlags flags;
   VerbParser parser(
       "hookline replay --input DIR --output DIR [flags]",
       "Run recorded gradients through a hook, and show how near it comes to their mean, what it sends and "

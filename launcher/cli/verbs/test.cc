@@ -32,7 +32,7 @@ constexpr std::uint64_t kLargestReportBytes = 16 << 20;
 
 constexpr int kFailedChecks = 1;  // rank 0's exit code once it has reported them
 
-struct Flags {
+struct TestFlags {
   ShortRunFlags run;
   std::string program;
   double time_limit = 120;  // seconds
@@ -81,7 +81,7 @@ void conclude(std::optional<Json> report, int code, bool json) {
 }  // namespace
 
 int self_test(const Arguments& arguments) {
-  Flags flags;
+  TestFlags flags;
   VerbParser parser("hookline test [flags]",
                     "Check what a run depends on: whether the ranks reach each other and how fast, every "
                     "collective, every hook, and the limits of the hosts. With several nodes, start it on "

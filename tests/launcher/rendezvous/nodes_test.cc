@@ -119,7 +119,8 @@ TEST_F(Nodes, FormAgainWithoutAHostThatIsCutOff) {
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
   const ProcessResult cut = nodes[2]->wait();
   EXPECT_EQ(cut.exit_code, 1);
-  EXPECT_THAT(cut.err, AllOf(HasSubstr("hookline: warning: the node at " + Hosts::address(0) + ":29500, "),
+  EXPECT_THAT(cut.err, AllOf(HasSubstr("hookline: warning: the node at " + Hosts::address(0) + ":29500 (" +
+                                       testing::host_name() + "), "),
                              HasSubstr(" is gone (it has not answered for "),
                              HasSubstr("hookline: error: 1 of the 3 nodes of the last attempt ")));
   let_all_exit(0);

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,7 +25,6 @@
 
 #include "base/file_descriptor.h"
 #include "launcher/process/file_limit.h"
-#include "launcher/process/machine.h"
 #include "launcher/rendezvous/attacks.h"
 #include "launcher/rendezvous/messages.h"
 #include "launcher/rendezvous/node_runs.h"
@@ -429,11 +429,11 @@ TEST_F(Strangers, NodesLearnAtOnceThatTheCoordinatorWasKilled) {
   first->signal(SIGKILL);
   const ProcessResult result = second->wait();
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(
-      result.err,
-      HasSubstr("hookline: error: the node at 127.0.0.1:" + std::to_string(port_) + " (" + host_name() +
-                "), which the others meet at, is gone (it has closed the connection, and takes "
-                "no other): the run can't continue without it\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: error: the node at 127.0.0.1:" + std::to_string(port_) + " (" +
+                        testing::host_name() +
+                        "), which the others meet at, is gone (it has closed the connection, and takes "
+                        "no other): the run can't continue without it\n"));
 }
 
 TEST_F(Strangers, ALauncherThatIsStartedAgainDoesNotKeepTheNodesOfTheLastRun) {
@@ -556,7 +556,8 @@ TEST_F(Strangers, WhoHoldTheTokenAndSendNonsenseAreIgnored) {
 TEST_F(Strangers, WhoHoldTheTokenAndNameAProgramRunNothing) {
   zmq::context_t context;
   const RunKeys of_run = keys("token " + kToken);
-  const std::string owned = (folder_.path() / "owned").string();
+  const std::string owned = (folder_.path() / "owned").string(), pipe = (folder_.path() / "pipe").string();
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   int tries = 0;
   const std::string log = expect_withstands([&] {
     zmq::socket_t socket = joining_socket(context, of_run, "commander" + std::to_string(++tries));
@@ -569,6 +570,7 @@ TEST_F(Strangers, WhoHoldTheTokenAndNameAProgramRunNothing) {
     hello.host = "$(touch " + owned + ")";
     for (const char* const key : {"program", "arguments", "config", "version", "run_id"})
       hello.common[key] = "/bin/sh -c 'touch " + owned + "'";
+    hello.common["token_file"] = hello.common["include"] = pipe;
     say(to_line(Up{"", hello}));
     NodeEnd end;
     end.round = 1;
@@ -577,6 +579,7 @@ TEST_F(Strangers, WhoHoldTheTokenAndNameAProgramRunNothing) {
     zmq::pollitem_t item = {socket.handle(), 0, ZMQ_POLLIN, 0};
     zmq::poll(&item, 1, milliseconds(2000));
     std::this_thread::sleep_for(milliseconds(200));
+    EXPECT_EQ(::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC), -1) << "nobody reads it";
   });
   EXPECT_THAT(log, HasSubstr("a node was refused: ")) << "its hello was read";
   EXPECT_FALSE(has("owned"));

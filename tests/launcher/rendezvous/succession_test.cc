@@ -57,7 +57,8 @@ TEST_F(Successors, ContinueWithoutTheLauncherThatTheyMetAt) {
   const auto nodes = run({"launch.nnodes=2:3"});
   nodes[0]->signal(SIGKILL);
   const auto [second, third] = end_of_second_attempt(nodes);
-  const auto gone = AllOf(HasSubstr("hookline: warning: the node at " + Hosts::address(0) + ":29500, "),
+  const auto gone = AllOf(HasSubstr("hookline: warning: the node at " + Hosts::address(0) + ":29500 (" +
+                                    testing::host_name() + "), "),
                           HasSubstr(" is gone ("));
   EXPECT_THAT(second.err, AllOf(gone, HasSubstr("); this node takes the place of "),
                                 HasSubstr(", at " + Hosts::address(1) + ":29500\n")));
@@ -80,7 +81,9 @@ TEST_F(Successors, EndWithHalfOfTheNodesThoughASpareIsThere) {
   for (int i = 1; i < 3; ++i) {
     const ProcessResult result = nodes[static_cast<std::size_t>(i)]->wait();
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_THAT(result.err, HasSubstr("hookline: error: 1 of the 2 nodes of the last attempt "));
+    EXPECT_THAT(result.err, AllOf(HasSubstr("the node at " + Hosts::address(0) + ":29500 (" +
+                                            testing::host_name() + "), "),
+                                  HasSubstr("hookline: error: 1 of the 2 nodes of the last attempt ")));
   }
 }
 
@@ -178,6 +181,8 @@ TEST_F(Nodes, EndInADefinedWayIfTheFirstLauncherIsKilledAtTheEndOfTheRun) {
     const auto first = launch(0, {"launch.nnodes=2", rank(0)}),
                second = launch(1, {"launch.nnodes=2", rank(1)});
     ASSERT_TRUE(there("here0-" + exit) && there("here1-" + exit)) << second->err();
+    const pid_t relay = relay_of(*first);
+    ASSERT_NE(relay, 0);
     folder_.write(exit, "");
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     first->signal(SIGKILL);
@@ -188,6 +193,7 @@ TEST_F(Nodes, EndInADefinedWayIfTheFirstLauncherIsKilledAtTheEndOfTheRun) {
     else
       EXPECT_THAT(last.err, lost) << milliseconds << " ms";
     EXPECT_LE(last.exit_code, 1) << milliseconds << " ms: " << last.err;
+    ASSERT_TRUE(eventually([&] { return !testing::is_running(relay); })) << "the next one takes its port";
   }
 }
 

@@ -357,10 +357,10 @@ TEST(Coordinator, NamesItsSuccessorsOnceAllMembersHaveTheirSeats) {
   least.tick(seconds(5));
   seat_all(least);
   EXPECT_THAT(least.take("c", node("three", 1), "10.0.0.c"),
-              ElementsAre(StartsWith("say: the node three waits; "), "successors: host of b@10.0.0.b"))
-      << "now two would be left";
+              ElementsAre("successors: host of b@10.0.0.b", StartsWith("say: the node three waits; ")))
+      << "now two would be left, and a node that says that it waits is one of them";
   EXPECT_THAT(least.take("d", node("four", 1), "10.0.0.d"),
-              ElementsAre(StartsWith("say: the node four waits; "), "successors for d: host of b@10.0.0.b"));
+              ElementsAre("successors for d: host of b@10.0.0.b", StartsWith("say: the node four waits; ")));
 }
 
 /// A run of three that can lose one, all of whom have their seats.

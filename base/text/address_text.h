@@ -33,7 +33,7 @@ inline std::string without_ipv4_prefix(const std::string& address) {
   return has_prefix ? address.substr(kPrefix.size()) : address;
 }
 
-/// Is an address in digits one of the host itself?
+/// Is it a loopback address, in digits?
 inline bool is_loopback(const std::string& address) {
   return address.starts_with("127.") || address == "::1";
 }

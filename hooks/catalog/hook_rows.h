@@ -38,8 +38,8 @@ class PluginError : public CatalogError {
 /// Adds the hooks of the plug-in `file` to `catalog`, with HookRow::plugin set to it; nothing if `catalog`
 /// has them from this file already. `program_build` is what the program that is to load it was built with, as
 /// read_build says it; empty: not known, and not compared.
-/// Throws PluginError if the file is missing, registers no hook, takes a name twice or was built with
-/// something else.
+/// Throws PluginError if the file is missing, registers no hook or a taken name, or was built with something
+/// else.
 void add_plugin(const std::filesystem::path& file, const std::string& program_build, Catalog& catalog);
 
 }  // namespace hookline

@@ -17,8 +17,9 @@ bool has_many_nodes(const LaunchConfig& config);
 bool node_rank_fits(const RunConfig& config);
 
 /// How this node meets the others. Logs an error and returns nothing if the config can't be right: it has no
-/// address, one that does not resolve, another host's address on the node of rank 0, or a token that can't be
-/// used. Without a token in the config or the environment it has none: see take_own_token().
+/// address, one that does not resolve, one of a family of which this host has no address, another host's
+/// address on the node of rank 0, or a token that can't be used. Without a token in the config or the
+/// environment it has none: see take_own_token().
 std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& program, int ranks);
 
 /// If neither the config nor the environment says who may join, sets this user's own token in `setup`, and

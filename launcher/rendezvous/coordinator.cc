@@ -229,8 +229,8 @@ Coordinator::Words Coordinator::succession_for(const std::string& newcomer) {
 }
 
 Coordinator::Words Coordinator::succession(const std::string& to) {
-  // No second run has so many nodes, even if launchers are started anew at main_address, as long as no more
-  // than `most` and the spares run at a time.
+  // With a quorum, no two runs can both have `least` nodes, even if launchers are started anew at
+  // main_address, as long as no more than `most` and the spares run at a time.
   const bool is_quorum = 2 * limits_.least > limits_.most + limits_.spares;
   const bool can_lose_a_node = !is_static() || limits_.spares > 0;
   if (!is_quorum || !can_lose_a_node || !is_settled() ||

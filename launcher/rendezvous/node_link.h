@@ -62,7 +62,7 @@ class NodeLink {
 
   /// Opens the store of a round for this node's ranks. The answer is a `store` word, with the name of the
   /// Unix socket at which they reach it. The store itself is at the coordinator's node, which must open it
-  /// first. At that node, and if `over_tcp`, the answer also has the port of the run's address at which the
+  /// first. At that node, if `over_tcp`, the answer also has the port of the run's address at which the
   /// ranks of all nodes reach it; else the port is 0. The address is that by which this node has reached the
   /// coordinator's.
   virtual void open_store(int round, bool over_tcp) = 0;

@@ -23,8 +23,8 @@ class NodeLives {
 
   /// A frame from `node` has arrived. True if the node was lost until now: it is watched again.
   bool heard(const std::string& node, Time now);
-  /// Handles a line of `node` for the coordinator. A node is watched from its first line until it leaves; a
-  /// line that is not a message makes no difference.
+  /// Handles a line of `node` for the coordinator. A node is watched from its first line, even one
+  /// that is not a message, until it leaves.
   void took(const std::string& node, const std::string& line, Time now);
 
   /// The nodes that have neither left nor been lost.

@@ -1,14 +1,15 @@
 // Carries lines between the launchers of a run's nodes, over encrypted connections, and holds the ranks'
 // store. The launcher starts it if a run has several nodes, or one whose ranks run Python; its only argument
-// is JSON that says where they meet. Alone, it gets only "store".
+// is JSON that says where they meet. In a run of one node, the launcher writes only "store" lines to it.
 //
-// The launcher first writes "secret SECRET". Then it writes "up LINE", which goes to the coordinator; the
-// coordinator's launcher writes "down NODE LINE", which goes to that node, or to all if NODE is "*". This
-// process answers "serves yes" or "serves no": whether the nodes meet at this one. Then it passes on
-// "up NODE ADDRESS LINE" (at the node where they meet) and "down LINE", and reports "lost NODE" (nothing
-// arrives from it),
-// "back NODE", "warning TEXT", "unusable WHY" (it can't join, or can't continue), and "gone WHY" (the node
-// where they meet can't be reached). After the last two, "meet JSON" makes it begin again at another place.
+// With several nodes, the launcher first writes "secret SECRET". Then it writes "up LINE", which goes to
+// the coordinator; the coordinator's launcher writes "down NODE LINE", which goes to that node, or to all if
+// NODE is "*". This process answers "serves yes" or "serves no": whether the nodes meet at this one. Then it
+// passes on "up NODE ADDRESS LINE" (at the node where they meet) and "down LINE", and reports "lost NODE"
+// (nothing arrives from it), "back NODE", "warning TEXT", "unusable WHY" (it can't join, or can't continue),
+// and "gone WHY" (the node where they meet can't be reached). After the last two, "meet JSON" makes it begin
+// again at another place.
+//
 // "store ROUND here" opens the store for this node's ranks, "store ROUND tcp" also at a port; the answer is
 // "store ROUND NAME PORT ADDRESS". When its input ends, it still delivers the lines that it was given.
 #include <poll.h>

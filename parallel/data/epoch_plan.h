@@ -117,7 +117,7 @@ class EpochPlan {
   std::int64_t samples_consumed() const { return samples_consumed_; }
   /// Between a pass's beginning and its end.
   bool is_under_way() const { return now_.loop == Loop::under_way; }
-  /// The last batch of the pass that is under way was loaded with gradients enabled.
+  /// The pass that is under way loaded its latest batch with gradients enabled.
   bool loaded_with_gradients() const { return now_.with_gradients; }
   /// True if the current pass has no training so far, and perhaps never will: an older pass still has an
   /// iterator, or passes without training preceded the last one with training.

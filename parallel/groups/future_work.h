@@ -14,7 +14,8 @@ namespace hookline {
 /// Is done when a future is.
 class FutureWork : public c10d::Work {
  public:
-  /// `started`: the collective behind `future`, if what waits on a GPU has to be put behind it by hand.
+  /// `started`: the collective whose end completes `future`; given where the current GPU stream does not wait
+  /// for it unless Work::synchronize() is called.
   explicit FutureWork(FuturePtr future, c10::intrusive_ptr<c10d::Work> started = {})
       : future_(std::move(future)), started_(std::move(started)) {}
 

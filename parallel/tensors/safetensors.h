@@ -23,8 +23,9 @@ NamedTensors read_safetensors(const std::filesystem::path& file);
 at::Tensor read_tensor(const std::filesystem::path& file, const TensorFileHeader& header,
                        const TensorRow& row);
 
-/// Writes CPU tensors of a floating dtype up to float64, an integer dtype or bool: to a file beside it first,
-/// which then takes the name, so that a reader never sees half of one. Throws Error, which names the file.
+/// Writes CPU tensors of float16, bfloat16, float32, float64, an integer dtype or bool: to a file beside it
+/// first, which then takes the name, so that a reader never sees half of one. Throws Error, which names the
+/// file.
 void write_safetensors(const std::filesystem::path& file, const NamedTensors& tensors);
 
 /// The same under the file's own name from the start, with `metadata` in its header; it is on the disk when

@@ -1,4 +1,4 @@
-// The store of a run of several nodes, which the launchers hold.
+// The store that launchers hold: with several nodes, and on one host for a Python program.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::chrono::minutes kStoreTimeout{5};  // of one call
 
-/// The name of the launcher's socket for the store of a run of several nodes, from HOOKLINE_STORE,
+/// The name of the launcher's socket for the store, from HOOKLINE_STORE,
 /// "PORT:NAME". Nothing if MASTER_PORT is another: then somebody started these ranks as a run of their own.
 std::optional<std::string> launcher_store_name() {
   const std::string text = environment_text("HOOKLINE_STORE").value_or("");
@@ -61,9 +61,10 @@ std::string store_holder() { return launcher_store_name() ? "the launcher" : "ra
 
 int required_environment_number(const char* name, int least, int most) {
   if (!environment_text(name)) {
-    throw Error(std::string(name) +
-                " is not set, though RANK or WORLD_SIZE is: start the program with "
-                "'hookline launch', or with neither variable to run it as one rank");
+    throw Error(
+        std::string(name) + " is not set, though " + (environment_text("RANK") ? "RANK" : "WORLD_SIZE") +
+        " is: start the program with 'hookline launch', or with neither RANK nor WORLD_SIZE to run it as "
+        "one rank");
   }
   return environment_number(name, least, most, least);
 }

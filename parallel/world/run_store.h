@@ -1,5 +1,5 @@
-// Where the ranks of a run meet: the store, which rank 0 holds, or, with several nodes, the launchers; and
-// which ranks have come to it.
+// Where the ranks of a run meet: the store, which rank 0 or the launchers (HOOKLINE_STORE) hold; and which
+// ranks have come to it.
 #pragma once
 
 #include <chrono>

@@ -84,10 +84,10 @@ TEST(FromEnv, NamesAVariableThatIsWrong) {
     EXPECT_EQ(failure(), "LOCAL_RANK is 'first': it must be a whole number from 0 to 1048575");
   }
   const Variable size("WORLD_SIZE", "2");
-  EXPECT_EQ(failure(),
-            "RANK is not set, though RANK or WORLD_SIZE is: start the program with 'hookline launch', or "
-            "with neither "
-            "variable to run it as one rank");
+  EXPECT_EQ(
+      failure(),
+      "RANK is not set, though WORLD_SIZE is: start the program with 'hookline launch', or with neither "
+      "RANK nor WORLD_SIZE to run it as one rank");
   {
     const Variable rank("RANK", "x");
     EXPECT_THAT(failure(), AllOf(StartsWith("RANK is 'x': "), EndsWith(" from 0 to 1")));
@@ -97,7 +97,7 @@ TEST(FromEnv, NamesAVariableThatIsWrong) {
     EXPECT_THAT(failure(), AllOf(StartsWith("RANK is '2': "), EndsWith(" from 0 to 1")));
   }
   const Variable rank("RANK", "0");
-  EXPECT_THAT(failure(), StartsWith("MASTER_PORT is not set, though RANK or WORLD_SIZE is: "));
+  EXPECT_THAT(failure(), StartsWith("MASTER_PORT is not set, though RANK is: "));
   const Variable port("MASTER_PORT", "70000");
   EXPECT_THAT(failure(), AllOf(StartsWith("MASTER_PORT is '70000': "), EndsWith(" from 1 to 65535")));
   const Variable address("MASTER_ADDR", "no such host");

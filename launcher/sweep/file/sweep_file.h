@@ -66,8 +66,9 @@ struct ReadSweep {
   bool ok = false;
 };
 
-/// Keys are checked against the schema and the catalog's options; their values only by resolving each grid
-/// point. What `runner` can't keep to is a problem; without `max_parallel` an array job has no limit.
+/// Keys are checked against the schema, except for options of hooks; these, and all values, are checked
+/// only when each grid point is resolved. What `runner` can't keep to is a problem; without `max_parallel`
+/// an array job has no limit.
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog,
                      SweepRunner runner = SweepRunner::this_process);
 

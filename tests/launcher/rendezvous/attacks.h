@@ -72,7 +72,7 @@ inline const std::vector<Attack>& attacks() {
        "another user of a host connects to the socket of its C++ ranks",
        "closed without an answer",
        {"RankConnections.TakeNoProcessOfAnotherUser"}},
-      {"a run forms whoever else connects",
+      {"a run forms, no matter who else connects",
        "10,000 short connections; 3,000 that stay idle; 200 that send a byte every 50 ms",
        "the run forms",
        {"Strangers.WithTenThousandConnectionsDoNotKeepNodesOut",

@@ -229,7 +229,7 @@ class Between {
   explicit Between(int port) : port_(port), to_port_(port) {
     if (!hosts_.ok()) return;
     const sockaddr_in here = loopback_at(port);
-    std::thread([this, here] {  // which stays on that host, as its socket does
+    std::thread([this, here] {  // so that only this thread enters the host; its socket stays there
       if (!hosts_.enter(0)) return;
       listening_ = FileDescriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       is_there_ = ::bind(listening_.get(), reinterpret_cast<const sockaddr*>(&here), sizeof here) == 0 &&

@@ -50,8 +50,8 @@ struct KeeperImpl : torch::nn::Module {
 };
 TORCH_MODULE(Keeper);
 
-/// Two units and a scale outside any unit. After them, the forward calls `outside`, which uses parameters
-/// that may be resharded by then.
+/// Two units and a scale outside any unit. The forward calls `outside`, which uses parameters that may be
+/// sharded at that time: after both units or, without `after_last`, between them.
 struct NetImpl : torch::nn::Module {
   using Outside = std::function<at::Tensor(NetImpl&)>;
   explicit NetImpl(Outside outside_in = {}) : outside(std::move(outside_in)) {
@@ -64,13 +64,13 @@ struct NetImpl : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& x) {
     at::Tensor y = first->forward(x);
-    if (outside && !before_last) y = y + outside(*this);
+    if (outside && !after_last) y = y + outside(*this);
     y = last->forward(y) * scale;
-    if (outside && before_last) y = y + outside(*this);
+    if (outside && after_last) y = y + outside(*this);
     return y;
   }
   Outside outside;
-  bool before_last = true;
+  bool after_last = true;
   FsdpUnit<Keeper> first{nullptr};
   FsdpUnit<torch::nn::Linear> last{nullptr};
   at::Tensor scale;
@@ -108,7 +108,7 @@ class KeptParameters : public ::testing::TestWithParam<Mode> {
   /// Expects the error `expected` in the first and in a later step, and that the model then continues
   /// normally.
   static void expect_error(const NetImpl::Outside& outside, const std::string& expected,
-                           bool before_last = true) {
+                           bool after_last = true) {
     const Mode mode = GetParam();
     run_ranks(mode.ranks, [&](const std::shared_ptr<World>& world) {
       for (const int steps_before : {0, 2}) {
@@ -116,7 +116,7 @@ class KeptParameters : public ::testing::TestWithParam<Mode> {
         Net net;
         torch::optim::SGD sgd(net->parameters(), 0.1);
         auto model = accelerator.prepare(net);
-        net->before_last = before_last;
+        net->after_last = after_last;
         for (int i = 0; i < steps_before; ++i) step(model, sgd);
         net->outside = outside;
         {
@@ -168,7 +168,7 @@ TEST_P(KeptParameters, NamesAParameterThatAnotherModuleReads) {
 
 TEST_P(KeptParameters, NamesAParameterThatIsReadBeforeItIsGathered) {
   expect_error([](NetImpl& net) { return net.last->weight.square().sum(); }, misuse_of("last.weight", "last"),
-               /*before_last=*/false);
+               /*after_last=*/false);
 }
 
 TEST_P(KeptParameters, NamesAParameterWhoseViewAModuleMadeInItsConstructor) {

@@ -1,4 +1,4 @@
-// What hooks take on this machine, for the wizard to propose one.
+// How long a step takes with each hook on this machine, for the wizard to propose one.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,8 @@ namespace hookline {
 inline constexpr const char* kResolvedForPeople = "resolved.toml";
 inline constexpr const char* kResolvedForRanks = "resolved.json";
 
-inline constexpr const char* kMetricsFile = "metrics.jsonl";  // a line of JSON for each Accelerator::log
+// A line of JSON for each Accelerator::log, and for each metric that hookline logs itself.
+inline constexpr const char* kMetricsFile = "metrics.jsonl";
 // In every attempt's folder except the first: the number of bytes of metrics that earlier attempts logged.
 inline constexpr const char* kMetricsStartFile = "metrics_start_bytes";
 inline constexpr const char* kRunSummary = "summary.json";  // what the run has measured of itself

@@ -29,8 +29,8 @@ struct DecisionRule {
   int near_ones = 3;
   double most_bias = 1.25;  // the largest factor by which a measurement corrects other predictions
   // If the fastest hook is within this fraction of a step without a hook, measure steps without a hook again,
-  // which were measured earlier, and then in the other buckets that are predicted to be at most `near`
-  // slower.
+  // since their measurement is older. Then measure them in the other buckets that are predicted to be at most
+  // `near` slower.
   double close_to_none = 0.10;
   // If a step without a hook takes this many times as long as with the fastest, trials are cheap compared
   // with it, and the step is mostly communication, whose time is harder to predict than that of computation.

@@ -166,8 +166,10 @@ class HookResolver {
   void options(const Choice& hook) {
     for (const Given& given : collected_.hook_options) {
       if (hook.is_auto()) {
-        diagnostics_.push_back(hookline::without_effect(
-            given, "comm_hook \"auto\" chooses the options of its hook, too: name a hook, or leave it out"));
+        diagnostics_.push_back(
+            hookline::without_effect(given,
+                                     "comm_hook \"auto\" chooses the options of its hook, too: name a hook, "
+                                     "or leave this option out"));
       } else if (!hook.row) {
         // The rank, which knows the program's own hook, checks its options. For an unknown hook, its own
         // error is enough.

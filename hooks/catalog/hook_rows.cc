@@ -54,7 +54,7 @@ void add_plugin(const std::filesystem::path& file, const std::string& program_bu
   if (!is_there) {
     throw PluginError(
         name + " is not there",
-        "a relative path counts from the folder of the file that names it, else from the current one");
+        "a relative path in a config file counts from that file's folder, any other from the current folder");
   }
   for (const HookRow& known : catalog.hooks()) {
     if (!known.plugin.empty() && std::filesystem::equivalent(known.plugin, file, error)) return;

@@ -196,7 +196,8 @@ Completions complete(const Words& words) {
     result.files = more.files && result.candidates.empty();
     result.candidates.insert(result.candidates.end(), more.candidates.begin(), more.candidates.end());
   }
-  // A shell prints candidates as they are, so those with control characters, as of a plug-in, are dropped.
+  // A shell prints candidates as they are, so those with control characters, as in a profile's name, are
+  // dropped.
   std::erase_if(result.candidates, [&](const Candidate& each) {
     return !each.word.starts_with(words.back()) || printable(each.word) != each.word;
   });

@@ -19,7 +19,8 @@ bool is_process_count(std::string_view name) {
   return std::find(kOptions.begin(), kOptions.end(), name) != kOptions.end();
 }
 
-/// Does `value` map processes in any way but one on each node?
+/// Does `value` ask for a number of processes, as "ppr:2:node" or "ppr:1:socket" does, other than one on
+/// each node?
 bool maps_processes(std::string_view value) {
   return value.starts_with("ppr:") && value != "ppr:1:node" && !value.starts_with("ppr:1:node:");
 }

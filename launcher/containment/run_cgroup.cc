@@ -120,7 +120,7 @@ RunCgroup RunCgroup::make(std::string& why_not) {
   group.kill_ = open_in(group.path_, "cgroup.kill", O_WRONLY);
   group.lock_ = lock_of(group.path_, LOCK_SH);
   if (group.folder_.is_open() && group.events_.is_open() && group.kill_.is_open()) return group;
-  why_not = group.path_.string() + " has no cgroup.kill, which Linux has since 5.14";
+  why_not = group.path_.string() + " has no cgroup.kill, which Linux has had since 5.14";
   rmdir(group.path_.c_str());
   return {};
 }

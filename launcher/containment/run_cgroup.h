@@ -10,7 +10,7 @@
 
 namespace hookline {
 
-/// A child of this process's own control group (version 2), with cgroup.kill, which Linux has since 5.14.
+/// A child of this process's own control group (version 2), with cgroup.kill, which Linux has had since 5.14.
 /// Processes stay in it unless somebody with permission moves them.
 class RunCgroup {
  public:

@@ -10,8 +10,8 @@
 
 namespace hookline {
 
-/// The launcher's child and the agent's parent. It waits until the agent has ended, kills and reaps
-/// everything that is left below it and within the bounds, records the agent's status for the launcher, and
+/// The launcher's child and the agent's parent. It waits until the agent has ended, records the agent's
+/// status for the launcher, kills and reaps everything that is left below it and within the bounds, and
 /// ends. It has a session of its own, the name "run-sentinel", and no open files but /dev/null, standard
 /// error and those of the bounds, so that what kills launcher and agent spares it. Only SIGKILL ends it. If
 /// it is stopped, it continues when the launcher dies.

@@ -51,7 +51,7 @@ std::string interpreter_line(const fs::path& file) {
 /// Is it a Python, or a file of Python's?
 bool is_of_python(const std::string& word) { return is_python(word) || word.ends_with(".py"); }
 
-/// Is one of the words?
+/// Does a word of the line name a Python, or a file of Python's?
 bool names_python(const std::string& line) {
   std::istringstream words(line);
   for (std::string word; words >> word;)

@@ -35,7 +35,7 @@ bool succeeded(const Outcome& outcome);
 /// sysexits.h.
 inline constexpr int kSavedForLater = 75;
 
-/// Messages for that case, and for a SIGUSR1 that arrived while no ranks were running.
+/// Messages for that case, and for a run that ends on SIGUSR1 while no ranks are running.
 inline constexpr const char* kSavedForLaterText =
     "the ranks saved a checkpoint on SIGUSR1 and ended: launch again, with [training] resume = "
     "\"auto\"";

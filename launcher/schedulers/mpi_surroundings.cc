@@ -12,7 +12,7 @@ namespace {
 /// The names of an MPI launcher's variables.
 struct MpiNames {
   const char* scheduler;
-  const char *size, *rank, *local_size;  // size: null if it has none
+  const char *size, *rank, *local_size;
 };
 
 /// The host of mpirun itself, in "3145728000.0;tcp://10.0.0.1,172.17.0.1:33979".

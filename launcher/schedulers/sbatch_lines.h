@@ -14,7 +14,8 @@ struct NodeResources {
   std::int64_t gpus = 0;  // 0: they use none
 };
 
-/// Each member is empty, or has lines that begin with #SBATCH, without a newline at the end.
+/// `cpus`, `gpus` and `arguments` are empty, or have lines that begin with #SBATCH, without a newline at the
+/// end.
 struct SbatchLines {
   std::string cpus, gpus;  // empty if one of the user's arguments asks for them
   std::string arguments;   // the user's

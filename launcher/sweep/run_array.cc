@@ -246,7 +246,8 @@ class ArraySweep {
       const fs::path its_log = job.log_of(number);  // there if it ever ran
       log::warning(short_name(trial, run_.same) + ": element " + std::to_string(number) + " of job " +
                    job.number + " ended without a result" + (state.empty() ? "" : " (" + state + ")") +
-                   ": it waits again" + (fs::exists(its_log) ? "; its log is " + its_log.string() : ""));
+                   ": the trial waits again" +
+                   (fs::exists(its_log) ? "; the element's log is " + its_log.string() : ""));
     } else {
       set_unreadable_aside(run_.folder, trial, unreadable);
     }

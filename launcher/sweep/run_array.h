@@ -36,7 +36,7 @@ NextTrials next_trials(const std::vector<Trial>& trials, const std::set<std::str
 
 struct ArrayEnd {
   SweepEnd end;
-  bool continues = false;  // jobs still have trials of the plan
+  bool continues = false;  // not followed, and jobs may still have trials of the plan
 };
 
 /// Submits the waiting trials of `plan` that are in no job. With `follows`, adds results to the state as they

@@ -71,7 +71,7 @@ class HookChooser {
   /// decided. Throws Error if the program has registered a hook by hand.
   void after_step();
 
-  /// The name of the setting in use, "no hook" for none; null while steps are measured.
+  /// The name of the setting in use, "no hook" for none; null if no choice is in effect.
   const std::string* chosen() const { return has_chosen() ? &settings_[in_use_].name : nullptr; }
   /// How often the setting in use changed, including changes to no hook for measuring again.
   int exchanges() const { return exchanges_; }

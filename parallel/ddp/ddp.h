@@ -195,7 +195,7 @@ class Ddp : public ParallelStrategy {
   };
   /// Begins to communicate if the pass that runs, perhaps an inner one, reaches parameters.
   void begin(Communication& communication);
-  /// Has the rest done at the end of the pass that runs.
+  /// Queues the rest of the work for the end of the backward pass that is running.
   void end_with(const std::shared_ptr<const Communication>& communication);
   void begin_with_accumulators();
   void explain_unused_parameters(const std::function<void()>& call);

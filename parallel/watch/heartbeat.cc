@@ -67,7 +67,7 @@ RunFailed loss_of(const SilentRank& lost, int waiting_rank, const std::string& w
                          waiting + " was waiting for it in " + what,
                      RunFailed::Cause::rank_left);
   return RunFailed(who + " has sent no heartbeat for " + seconds_text(lost.silence) +
-                       ", so it is dead, stopped or cut off; " + waiting + " waits for it: " + what,
+                       ", so it is dead, stopped or cut off; " + waiting + " is waiting for it in " + what,
                    RunFailed::Cause::rank_silent);
 }
 

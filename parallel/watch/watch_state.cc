@@ -38,8 +38,8 @@ void FailureWatch::State::report(const std::string& text, bool may_have_a_cause)
 
 void FailureWatch::State::lose_store(int rank, RunFailed::Cause cause, const std::string& how,
                                      const std::string& detail) {
-  std::string text =
-      store_holder + ", which holds the store, " + how + "; rank " + std::to_string(rank) + " waits for it: ";
+  std::string text = store_holder + ", which holds the store, " + how + "; rank " + std::to_string(rank) +
+                     " is waiting for it in ";
   {
     const std::lock_guard lock(mutex);
     if (waits.empty()) return;

@@ -6,7 +6,7 @@ import sys
 
 
 class Hosts:
-    """`count` network namespaces on one bridge; tc limits the rate at which each sends to `rate`; "": no limit."""
+    """`count` network namespaces on one bridge; tc caps each one's sending rate at `rate`; "": no limit."""
 
     def __init__(self, count, rate, environment):
         self.rate, self.environment = rate, environment

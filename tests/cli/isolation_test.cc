@@ -227,7 +227,7 @@ TEST_F(Isolated, LeavesNothingBehindWhenItIsKilledWhileItIsStopped) {
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
 }
 
-TEST_F(Isolated, GivesRanksTheirOwnProcAndOtherwiseTheHosts) {
+TEST_F(Isolated, GivesRanksTheirOwnProcButTheHostsUsersFilesAndNetwork) {
   SKIP_IF_REFUSED();
   sandbox_.script(
       "train",

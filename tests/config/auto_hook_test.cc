@@ -85,7 +85,7 @@ TEST_F(AutoHook, WarnsThatHookOptionsHaveNoEffect) {
       "run.toml:3:19: warning: 'warm_start' has no effect\n"
       "  3 | comm_state_option.warm_start = true\n"
       "    |                   ^~~~~~~~~~ comm_hook \"auto\" chooses the options of its hook, too: name a "
-      "hook, or leave it out\n");
+      "hook, or leave this option out\n");
 }
 
 TEST_F(AutoHook, WarnsThatItsTableHasNoEffectOnANamedHook) {

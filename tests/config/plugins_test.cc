@@ -92,7 +92,7 @@ TEST(Plugins, ThatAreMissingAreNamed) {
   EXPECT_EQ(report_of_ddp("plugins = [\"libmine.so\"]\ncomm_hook = \"mine\"\n"),
             "run.toml:2:11: error: plug-in '" + here + R"(/libmine.so' is not there
   2 | plugins = ["libmine.so"]
-    |           ^~~~~~~~~~~~~~ a relative path counts from the folder of the file that names it, else from the current one
+    |           ^~~~~~~~~~~~~~ a relative path in a config file counts from that file's folder, any other from the current folder
 )");
 }
 

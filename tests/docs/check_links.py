@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every relative link of the repository's Markdown files leads to a file and a heading that are there, and every
-`..._test.cc` that they name is a file: beside the one before it in its line, if it is named without a folder,
-or in the folder that the head of its table's column names.
+`..._test.cc` that they name is a file. One named without a folder lies in the folder of the test named before it
+in its line, or else in the folder given in the heading of its table column.
 
 usage: check_links.py ROOT
 """

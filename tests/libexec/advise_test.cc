@@ -235,7 +235,7 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
               HasSubstr("--link '1gbit,3' has no latency behind its comma"));
   expect_refused(
       {"--parameters", "5", "--set", "ddp.shard_optimizer=true"},
-      "hookline advise compares hooks of DDP with a whole optimizer, and the config shards the "
+      "hookline advise compares DDP's hooks for an unsharded model and optimizer, but the config shards the "
       "optimizer (from command line --set ddp.shard_optimizer): add --set ddp.shard_optimizer=false");
   EXPECT_THAT(
       advise({"--shape", "100000x100000x100"}).err,

@@ -62,8 +62,8 @@ std::vector<Override> overrides_of(const AdviseFlags& flags) {
 /// optimizer, naming the key that does.
 void expect_no_sharding(const RunConfig& config) {
   const auto refuse = [&](const std::string& key, const std::string& what, const std::string& off) {
-    throw UsageError("hookline advise compares hooks of DDP with a whole optimizer, and " + what + " (" +
-                     origin_text(config.origins.at(key)) + "): add --set " + key + "=" + off);
+    throw UsageError("hookline advise compares DDP's hooks for an unsharded model and optimizer, but " +
+                     what + " (" + origin_text(config.origins.at(key)) + "): add --set " + key + "=" + off);
   };
   if (config.ddp.shard_optimizer) refuse("ddp.shard_optimizer", "the config shards the optimizer", "false");
   if (config.fsdp.sharding_strategy != "no_shard")

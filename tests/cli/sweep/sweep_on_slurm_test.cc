@@ -184,7 +184,8 @@ TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
   EXPECT_EQ(cancelled.exit_code, 1);
   EXPECT_THAT(cancelled.err,
               AllOf(HasSubstr("hookline: warning: wait=yes: element 1 of job " + job +
-                              " ended without a result (CANCELLED): it waits again; its log is " +
+                              " ended without a result (CANCELLED): the trial waits again; the element's log "
+                              "is " +
                               path("hookline-sweeps/s/array/" + job + "_1.log") + "\n"),
                     HasSubstr("hookline: 1 trial waits again; the same command submits it\n")));
   EXPECT_THAT(cancelled.out, HasSubstr("0, 1 to go  wait=yes\n"));

@@ -716,11 +716,11 @@ TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
                        "[grid]\nddp.comm_hook = [\"no\", \"fp16\"]\n");
   const std::string at_start =
       "hookline: warning: './train' is a script: unless it starts a program that is built with hookline, "
-      "these settings have no effect, and rows differ by chance: ddp.comm_hook\n";
+      "these settings have no effect, and rows that differ only in them differ by chance: ddp.comm_hook\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml", "--dry-run"}).err, HasSubstr(at_start));
   const std::string at_end =
       "hookline: warning: no rank of any trial has read its config, so these settings had no effect, and "
-      "rows "
+      "rows that differ only in them "
       "differ by chance (a program that is built with hookline reads it in Accelerator::from_env): "
       "ddp.comm_hook\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err, AllOf(HasSubstr(at_start), HasSubstr(at_end)));

@@ -108,7 +108,7 @@ TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
     EXPECT_TRUE(
         std::regex_search(failure, std::regex("^rank " + gone + ".*(is gone|no heartbeat|has not answered)")))
         << failure;
-    EXPECT_TRUE(std::regex_search(failure, std::regex("waits for it: step 3 of " + hook))) << failure;
+    EXPECT_TRUE(std::regex_search(failure, std::regex("is waiting for it in step 3 of " + hook))) << failure;
   }
   if (c.mode == "stop") ranks[c.failing].signal(SIGKILL);
   const ProcessResult failed = ranks[c.failing].wait();
@@ -141,8 +141,8 @@ TEST(ShardedOptimizer, FailsEveryOtherRankWithinSecondsWhereOneIsGoneBeforeTheGa
       EXPECT_EQ(result.exit_code, 3) << "rank " << rank << ": " << result.err;
       EXPECT_TRUE(std::regex_search(
           failure_in(result),
-          std::regex("^rank 1.*(is gone|no heartbeat|has not answered).*waits for it: step 3 of a sharded "
-                     "optimizer: gathering the parameters")))
+          std::regex("^rank 1.*(is gone|no heartbeat|has not answered).*is waiting for it in step 3 of "
+                     "a sharded optimizer: gathering the parameters")))
           << failure_in(result);
     }
     if (signal == "stop") ranks[kFailing].signal(SIGKILL);
@@ -266,8 +266,8 @@ TEST(MidStepHosts, FailBothWithinSecondsWhenTheirLinkIsCut) {
         failure_in(result),
         MatchesRegex(
             "rank " + std::to_string(1 - rank) +
-            "(, which holds the store, has not answered for .*, so it is stopped or cut off; rank 1 waits "
-            "for it| has sent no heartbeat for .*; rank 0 waits for it): step [0-9]+ of "
+            "(, which holds the store, has not answered for .*, so it is stopped or cut off; rank 1 is "
+            "waiting for it| has sent no heartbeat for .*; rank 0 is waiting for it) in step [0-9]+ of "
             "power_sgd\\(rank=1, start=2\\)"));
   }
 }

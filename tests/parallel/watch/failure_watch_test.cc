@@ -118,7 +118,7 @@ TEST(FailureWatch, FindsTheDeathOfAnyRank) {
     ranks.connections[dead]->is_cut = true;
     const std::string failure = failure_of(waiting, std::chrono::seconds(30));
     EXPECT_THAT(failure, StartsWith("rank " + std::to_string(dead) + " has sent no heartbeat for "));
-    EXPECT_THAT(failure, HasSubstr("; rank 2 waits for it: an all-reduce"));
+    EXPECT_THAT(failure, HasSubstr("; rank 2 is waiting for it in an all-reduce"));
     ranks.connections[dead]->is_cut = false;
   }
 }

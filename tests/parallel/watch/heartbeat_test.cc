@@ -74,8 +74,8 @@ TEST(SilentRank, IsNamedInTheErrorWithWhoWaitsForIt) {
   const RunFailed silent = loss_of({3, milliseconds(10520), Leaving::no}, 1, "an all-reduce");
   EXPECT_STREQ(
       silent.what(),
-      "rank 3 has sent no heartbeat for 10.5 s, so it is dead, stopped or cut off; rank 1 waits for it: an "
-      "all-reduce");
+      "rank 3 has sent no heartbeat for 10.5 s, so it is dead, stopped or cut off; rank 1 is waiting for "
+      "it in an all-reduce");
   EXPECT_EQ(silent.cause(), RunFailed::Cause::rank_silent);
   const RunFailed left = loss_of({0, milliseconds(1000), Leaving::left}, 2, "a gather");
   EXPECT_STREQ(left.what(), "rank 0 left the run while rank 2 was waiting for it in a gather");

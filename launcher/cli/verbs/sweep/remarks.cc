@@ -59,17 +59,17 @@ void list_never_starting(const SweepPlan& plan, const Assignments& same, std::si
   std::cerr << std::flush;
 }
 
-/// Before any trial runs: warns if nothing may act on the keys that the sweep varies.
+/// Before any trial runs: warns if nothing may act on the keys that trials set.
 void warn_of_script(const std::string& program, const std::set<std::string>& keys) {
   const std::string kind = keys.empty() ? "" : script_kind(find_program({program}, search_path()));
   if (kind.empty()) return;
   log::warning("'" + program + "' is " + kind +
                ": unless it starts a program that is built with hookline, these settings have no effect, "
-               "and rows differ by chance: " +
+               "and rows that differ only in them differ by chance: " +
                listed(keys));
 }
 
-/// After trials have run: warns if nothing acted on the keys that the sweep varied.
+/// After trials have run: warns if nothing acted on the keys that trials set.
 void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& folder,
                             const std::set<std::string>& keys) {
   if (keys.empty()) return;
@@ -81,8 +81,9 @@ void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& fo
   }
   if (done > 0)
     log::warning(
-        "no rank of any trial has read its config, so these settings had no effect, and rows differ by "
-        "chance (a program that is built with hookline reads it in Accelerator::from_env): " +
+        "no rank of any trial has read its config, so these settings had no effect, and rows that differ "
+        "only in them differ by chance (a program that is built with hookline reads it in "
+        "Accelerator::from_env): " +
         listed(keys));
 }
 

@@ -23,10 +23,11 @@ void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, 
 /// ones.
 void list_never_starting(const SweepPlan& plan, const Assignments& same, std::size_t most);
 
-/// Call it before trials run: warns if `program` is a script, which may ignore the swept `keys`.
+/// Call it before trials run: warns if `program` is a script, which may ignore the `keys` that trials set.
 void warn_of_script(const std::string& program, const std::set<std::string>& keys);
 
-/// Call it after trials have run: warns if no rank read the config, so that the swept `keys` had no effect.
+/// Call it after trials have run: warns if no rank read the config, so that the `keys` that trials set had
+/// no effect.
 void warn_of_unread_configs(const std::vector<Trial>& trials, const std::filesystem::path& folder,
                             const std::set<std::string>& keys);
 

@@ -115,7 +115,7 @@ Coordinator::Words Coordinator::hello(const Up& from, const NodeHello& hello, Ti
   else if (limits_.spares > 0 && phase_ == Phase::running)
     how = " as a spare; it takes the place of a node that is lost";
   const Say waits{"the node " + hello.host + " waits" + how};
-  // A node that says that it waits can continue without this one.
+  // First, so that a node that says that it waits knows how to continue without this one, if it can.
   Words words = succession_for(node);
   append(words, {{waits, own_id_}, {waits, node}});
   return words;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -50,10 +51,12 @@ class TrainingPreemptionDeathTest : public ::testing::TestWithParam<std::int64_t
 
 TEST_P(TrainingPreemptionDeathTest, KeepsTheMeasurementAfterAnEpoch) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  const TemporaryFolder scratch;
-  ::setenv(kFolder, scratch.path().c_str(), /*overwrite=*/0);
-  RunConfig config = saving(scratch, 1000);
+  std::optional<TemporaryFolder> scratch;  // none in the child, which ends without removing folders
+  if (!std::getenv(kFolder)) ::setenv(kFolder, scratch.emplace().path().c_str(), /*overwrite=*/0);
+  RunConfig config;
+  config.training.checkpoint_every_steps = 1000;
   config.training.checkpoint_dir = std::string(std::getenv(kFolder)) + "/checkpoints";
+  config.training.resume = "auto";
   EXPECT_EXIT(run(config, warned_before_step(GetParam())), ::testing::ExitedWithCode(kSavedForLater),
               "stopping at step " + std::to_string(GetParam()) + ", because of SIGUSR1");
   ::unsetenv(kFolder);

@@ -53,10 +53,7 @@ TEST_P(TrainingPreemptionDeathTest, KeepsTheMeasurementAfterAnEpoch) {
   ::testing::GTEST_FLAG(death_test_style) = "threadsafe";
   std::optional<TemporaryFolder> scratch;  // none in the child, which ends without removing folders
   if (!std::getenv(kFolder)) ::setenv(kFolder, scratch.emplace().path().c_str(), /*overwrite=*/0);
-  RunConfig config;
-  config.training.checkpoint_every_steps = 1000;
-  config.training.checkpoint_dir = std::string(std::getenv(kFolder)) + "/checkpoints";
-  config.training.resume = "auto";
+  const RunConfig config = saving_in(std::getenv(kFolder), 1000);
   EXPECT_EXIT(run(config, warned_before_step(GetParam())), ::testing::ExitedWithCode(kSavedForLater),
               "stopping at step " + std::to_string(GetParam()) + ", because of SIGUSR1");
   ::unsetenv(kFolder);

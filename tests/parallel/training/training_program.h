@@ -117,12 +117,16 @@ inline End run(const RunConfig& config, const Loop& loop, std::int64_t stop_at =
   return end;
 }
 
-inline RunConfig saving(const TemporaryFolder& scratch, std::int64_t every) {
+inline RunConfig saving_in(const std::string& folder, std::int64_t every) {
   RunConfig config;
   config.training.checkpoint_every_steps = every;
-  config.training.checkpoint_dir = scratch.path() / "checkpoints";
+  config.training.checkpoint_dir = folder + "/checkpoints";
   config.training.resume = "auto";
   return config;
+}
+
+inline RunConfig saving(const TemporaryFolder& scratch, std::int64_t every) {
+  return saving_in(scratch.path(), every);
 }
 
 inline void expect_same(const End& end, const End& whole) {

@@ -14,7 +14,7 @@ inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kMetricsStartFile = "metrics_start_bytes";
 inline constexpr const char* kRunSummary = "summary.json";  // what the run has measured of itself
 
-// Made by rank 0 of a run with the tracker mlflow: which run it is there.
+// Made by rank 0 of a run with the tracker mlflow: the MLflow server, and the run's id on it.
 inline constexpr const char* kMlflowNote = "mlflow.json";
 
 // An empty file, which hookline's library makes when a rank has read the config that the launcher resolved.

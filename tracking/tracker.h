@@ -15,9 +15,10 @@ namespace hookline {
 
 /// The run that is tracked.
 struct TrackedRun {
-  /// The run folder, the same in each attempt of a restarted run; empty without a launcher.
+  /// The run folder, the same in each attempt of a restarted run; empty if HOOKLINE_RUN_DIR, which the
+  /// launcher sets, names none.
   std::filesystem::path folder;
-  /// The settings that differ from their defaults: "ddp.comm_hook" → "fp16".
+  /// The settings that differ from their defaults: "ddp.comm_hook" → "fp16". Empty without a run folder.
   std::map<std::string, std::string> config;
   /// When this attempt of the run started.
   std::chrono::system_clock::time_point start = std::chrono::system_clock::now();

@@ -162,7 +162,8 @@ void add_ddp(std::vector<KeyRow>& rows) {
       "ddp",
       flag("gradient_as_bucket_view", "Make gradients views of the buckets, which saves a copy of them.")));
   rows.push_back(key<ddp, &DdpConfig::static_graph>(
-      "ddp", flag("static_graph", "Promise that every step uses the same parameters in the same order.")));
+      "ddp",
+      flag("static_graph", "Promise that every step uses the same parameters the same number of times.")));
   rows.push_back(key<ddp, &DdpConfig::shard_optimizer>(
       "ddp",
       flag("shard_optimizer",

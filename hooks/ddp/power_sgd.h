@@ -21,8 +21,8 @@ using LayoutFunction = PowerSgdLayout (*)(const BucketShapes&, const PowerSgdOpt
 /// Q = Mᵀ·P, averaged over ranks; the result is P·Qᵀ. The error M − P·Qᵀ is formed when the next step adds it
 /// to its gradients, or when it is saved. What is not compressed is averaged with P.
 /// Bucket  1-D floating, numel n           Wire    Σ (n + m)·r elements and the plain ones; two collectives
-/// Result  the bucket's buffer, in place   State   per bucket: M (numel n), P and Q twice; kept by
-///                                                 parameters: starts afresh if DDP rebuilds its buckets
+/// Result  the bucket's buffer, in place   State   per bucket, keyed by its parameters: M (numel n), P and
+///                                                 Q twice; starts afresh if DDP rebuilds its buckets
 /// Errors  HookError at step time if the gradients are neither on the CPU nor on a GPU, or not finite (on a
 ///         GPU: one step later, so that the host need not wait); options are checked by Registry::build
 /// Parity  powerSGD_hook.powerSGD_hook; batched_powerSGD_hook with whole_bucket_layout. They differ in

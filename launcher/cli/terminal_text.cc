@@ -10,7 +10,8 @@ namespace {
 constexpr std::size_t kMostWaiting = 1 << 16;
 constexpr char kDelete = '\x7f';
 
-/// DEL is the one control character that JSON may hold unescaped; this writes it as JSON and TOML escape it.
+/// DEL is the one ASCII control character that JSON strings may hold unescaped; this writes it as JSON and
+/// TOML escape it.
 std::string shown(const std::string& text) {
   std::string result;
   std::size_t begin = 0;

@@ -19,7 +19,7 @@ constexpr const char* kTpu = "applies to TPUs only";
 constexpr const char* kAws =
     "hookline launch runs on the hosts where you start it; hookline submit starts it in a scheduler's job";
 
-/// Flags that choose the kind of run, and how the config file calls it.
+/// Flags that choose the kind of run, and what the config file calls it.
 const std::map<std::string, std::string>& types() {
   static const std::map<std::string, std::string> rows = {{"multi_gpu", "MULTI_GPU"},
                                                           {"tpu", "XLA"},

@@ -23,7 +23,7 @@ struct TrialSpec {
   std::optional<double> limit_seconds;
 };
 
-/// What is its own on the machine that it runs on.
+/// What a trial gets on the machine that it runs on.
 struct TrialPlace {
   std::filesystem::path hookline;           // the launcher
   std::vector<int> cores;                   // empty: those of this process

@@ -37,7 +37,7 @@ constexpr KeyQuestion kQuestions[] = {
     {"ddp.bucket_cap_mb", "How large should gradient buckets be?"},
     {"ddp.find_unused_parameters", "Are there steps whose loss leaves some parameters out?"},
     {"ddp.gradient_as_bucket_view", "Make gradients views of the buckets, to save memory?"},
-    {"ddp.static_graph", "Does every step use the same parameters in the same order?"},
+    {"ddp.static_graph", "Does every step use the same parameters the same number of times?"},
     {"ddp.shard_optimizer", "Shard the optimizer's state among the ranks?"},
     {"ddp.comm_hook", "Which communication hook should average gradients?"},
     {"ddp.comm_wrapper", "Should the hook communicate in half precision?"},

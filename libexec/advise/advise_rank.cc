@@ -4,7 +4,8 @@
 //     advise_rank ROWS SIZES...              SIZES: "1024x512", of a parameter
 //
 // A parameter with two or more dimensions is multiplied by a batch of ROWS rows, as a matrix with as many
-// rows as its first dimension; the others are summed up. Backward reaches the parameters in reverse order.
+// rows as its first dimension; parameters with fewer dimensions are summed up. Backward reaches the
+// parameters in reverse order.
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>

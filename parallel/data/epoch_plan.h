@@ -55,8 +55,8 @@ struct EpochPass {
 struct LoaderWatch {
   std::function<void()> before_batch;  // each time, before the batch is loaded
   /// Called if the program starts its first loop after a resume without having called epoch(). `passes` loops
-  /// were done before the resume, `trained` of them with training. If it returns true, that many loops yield
-  /// no batches.
+  /// were done before the resume, `trained` of them with training. If it returns true, the next `passes`
+  /// loops yield no batches.
   std::function<bool(std::int64_t passes, std::int64_t trained)> skips_done_passes;
   std::function<void()>
       taken_back;  // called when a pass without training ends: the next pass starts where that one started

@@ -16,8 +16,8 @@ namespace hookline {
 
 /// Rank i of a host receives the parts of rank i of each other host over the network, and shares them and its
 /// own part with the other ranks of its host through shared memory. If a host has fewer ranks than another,
-/// the remaining parts are dealt to its ranks round-robin. Otherwise each part would cross the network once
-/// for each rank of the receiving host.
+/// the remaining parts are dealt to its ranks round-robin. Without this sharing, each part would cross the
+/// network once for each rank of the receiving host.
 ///
 /// The ranks of a host must start their shared-memory collectives in the same order. A gather's second half
 /// starts only when its first half is over, so all other shared-memory collectives of the group must go

@@ -57,7 +57,7 @@ class Checkpointer {
   void step_done();
   /// accelerator.backward() has run.
   void backward_done();
-  /// The program has asked how many steps are done, or whether to stop.
+  /// The program has asked how many steps are done or, with max_steps, whether to stop.
   void asked_for_steps() { knows_steps_ = knows_steps_ || !has_stepped_; }
 
   bool save_state(const std::filesystem::path& folder);

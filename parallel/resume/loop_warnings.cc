@@ -21,8 +21,9 @@ void Checkpointer::warn_of_uncounted_steps() {
   if (has_loader || knows_steps_ || !counts_.empty()) return;
   warn_once(
       told_of_uncounted_steps_,
-      "the program trains without a prepared loader, and called neither accelerator.steps_done() nor "
-      "accelerator.should_stop() before its first step: if its loop counts steps from 0, a run that resumes "
+      "the program trains without a prepared loader, and called neither accelerator.steps_done() nor, "
+      "with [training] max_steps, accelerator.should_stop() before its first step: if its loop counts steps "
+      "from 0, a run that resumes "
       "takes the same steps again; begin the loop at accelerator.steps_done(), or register its count with "
       "register_for_checkpointing()");
 }

@@ -15,15 +15,15 @@
 namespace hookline {
 
 /// A connection to the store through the launcher of this node, which reaches the other nodes' launchers over
-/// encrypted connections, so that no store listens on the network. It does what c10d::TCPStore does, but for
-/// queues and the list of keys; `get`, `wait` and `multiGet` wait for keys that are not there yet.
+/// encrypted connections, so that no store listens on the network. It does what c10d::TCPStore does, except
+/// for queues and the list of keys; `get`, `wait` and `multiGet` wait for keys that are not there yet.
 /// Thread-safe: one request at a time, so a call that waits holds up the others; a `clone()` has a connection
 /// of its own.
 ///
 /// Errors: c10::DistStoreError if a key has not come after the timeout, which the launcher must then confirm,
-/// however long that takes. If the launcher does not answer another request within the timeout, that call
-/// throws c10::DistStoreError, and later ones throw c10::DistNetworkError, as all do once the launcher has
-/// closed the connection.
+/// however long that takes. If the launcher does not answer any other kind of request within the timeout,
+/// that call throws c10::DistStoreError, and later ones throw c10::DistNetworkError, as all do once the
+/// launcher has closed the connection.
 class LauncherStore : public c10d::Store {
  public:
   /// `name`: of the launcher's Unix socket ($HOOKLINE_STORE), which belongs to this user.

@@ -412,7 +412,7 @@ TEST(OptimizerShards, SendAsManyBytesAsAnAllReduce) {
   EXPECT_EQ(plain.stages[1].stage, "parameters");
   EXPECT_EQ(plain.stages[1].bytes, 3 * bytes / 2);
   EXPECT_EQ(half.pipeline, "fp16, sharded optimizer");
-  EXPECT_EQ(half.bytes_per_step, bytes / 4 + bytes / 2) << "parameters travel whole";
+  EXPECT_EQ(half.bytes_per_step, bytes / 4 + bytes / 2) << "parameters are sent in full precision";
   EXPECT_EQ(half.bytes_sent, 3 * half.bytes_per_step);
 }
 

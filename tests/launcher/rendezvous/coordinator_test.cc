@@ -312,7 +312,7 @@ TEST(Coordinator, HasALostNodeJoinAgainWhenItIsBack) {
   EXPECT_THAT(run.back("c"), IsEmpty()) << "it is here";
 }
 
-/// Adds nodes with an address each, "host of b" for "b".
+/// Adds nodes, each with a host name and an address: "host of b" and "10.0.0.b" for "b".
 void add(Nodes& run, const std::vector<std::string>& ids) {
   for (const std::string& id : ids) run.take(id, node("host of " + id, 1), "10.0.0." + id);
 }

@@ -51,7 +51,7 @@ TEST(TrainingLoopShapes, IsQuietIfACheckpointIsDueAfterTheFirstStep) {
 
 const char* const kCountsFromZero =
     "hookline: warning: the program trains without a prepared loader, and called neither "
-    "accelerator.steps_done() nor "
+    "accelerator.steps_done() nor, with [training] max_steps, "
     "accelerator.should_stop() before its first step: if its loop counts steps from 0, a run that resumes "
     "takes the same steps again; begin the loop at accelerator.steps_done(), or register its count with "
     "register_for_checkpointing()\n";

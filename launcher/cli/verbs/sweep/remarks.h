@@ -13,7 +13,7 @@
 
 namespace hookline {
 
-/// The most entries of any list, except with --dry-run.
+/// The most entries of a list, except with --dry-run and in list_idle().
 inline constexpr std::size_t kMostShown = 20;
 
 /// Lists the combinations that can't run, `most` at most.

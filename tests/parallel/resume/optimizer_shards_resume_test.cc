@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "base/error.h"
 #include "parallel/hookline.h"
 #include "parallel/tensors/safetensors.h"
+#include "tests/parallel/resume/waves_training.h"
 #include "tests/support/failure.h"
 #include "tests/support/logged_messages.h"
 #include "tests/support/process.h"
@@ -21,112 +21,18 @@
 namespace hookline {
 namespace {
 
+using testing::adamw;
 using testing::failure_of;
 using ::testing::HasSubstr;
+using testing::Job;
+using testing::MakeOptimizer;
 using testing::Messages;
+using testing::momentum;
 using ::testing::Not;
 using testing::run_ranks;
+using testing::Shards;
 using testing::TemporaryFolder;
-
-struct Waves : torch::data::datasets::Dataset<Waves> {
-  torch::data::Example<> get(std::size_t index) override {
-    const auto i = static_cast<float>(index);
-    return {torch::sin(torch::arange(6).to(torch::kFloat) * (i + 1)), torch::cos(torch::arange(3) + i)};
-  }
-  torch::optional<std::size_t> size() const override { return 24; }
-};
-
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    wide = register_module("wide", torch::nn::Linear(6, 13));
-    norm = register_module("norm", torch::nn::BatchNorm1d(13));
-    deep = register_module("deep", FsdpUnit<torch::nn::Linear>(13, 13));
-    head = register_module("head", torch::nn::Linear(13, 3));
-    std::int64_t seed = 0;
-    const torch::NoGradGuard no_grad;
-    for (auto& parameter : parameters())
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.7 + ++seed).view(parameter.sizes()) *
-                      0.4);
-  }
-  at::Tensor forward(const at::Tensor& x) {
-    return head->forward(torch::tanh(deep->forward(norm->forward(wide->forward(x)))));
-  }
-  torch::nn::Linear wide{nullptr}, head{nullptr};
-  torch::nn::BatchNorm1d norm{nullptr};
-  FsdpUnit<torch::nn::Linear> deep{nullptr};
-};
-TORCH_MODULE(Net);
-
-using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<at::Tensor>)>;
-
-std::unique_ptr<torch::optim::Optimizer> momentum(std::vector<at::Tensor> parameters) {
-  return std::make_unique<torch::optim::SGD>(std::move(parameters),
-                                             torch::optim::SGDOptions(0.05).momentum(0.9));
-}
-std::unique_ptr<torch::optim::Optimizer> adamw(std::vector<at::Tensor> parameters) {
-  return std::make_unique<torch::optim::AdamW>(std::move(parameters),
-                                               torch::optim::AdamWOptions(0.01).amsgrad(true));
-}
-
-enum class Shards { none, optimizer, model };
-
-struct Job {
-  Shards shards = Shards::optimizer;
-  int ranks = 2;
-  MakeOptimizer optimizer = adamw;
-  std::int64_t accumulated = 1;
-  bool optimizer_first = false;
-  bool zeroes = true;  // clears gradients after each step
-};
-
-/// Trains from batch `first` up to (excluding) `last`; resumes from `from`, if given, by [training] resume or
-/// load_state.
-at::Tensor train(const Job& job, std::int64_t first, std::int64_t last, const std::string& from = "",
-                 const std::string& to = "", bool by_config = false) {
-  at::Tensor result;
-  run_ranks(job.ranks, [&](const std::shared_ptr<World>& world) {
-    RunConfig config;
-    config.ddp.shard_optimizer = job.shards == Shards::optimizer;
-    if (job.shards == Shards::model) config.fsdp.sharding_strategy = "full_shard";
-    config.training.gradient_accumulation_steps = job.accumulated;
-    if (by_config) config.training.resume = from;
-    Accelerator accelerator(config, world);
-    Net net;
-    const auto bare = job.optimizer(net->parameters());
-    const auto run = [&](auto& model, auto& optimizer, auto& loader) {
-      if (!from.empty() && !by_config) accelerator.load_state(from);
-      for (std::int64_t number = first; number < last;) {
-        for (auto& batch : loader) {
-          accelerator.accumulate(model, [&] {
-            accelerator.backward((model->forward(batch.data) - batch.target).pow(2).mean());
-            optimizer.step();
-            if (job.zeroes) optimizer.zero_grad();
-          });
-          if (++number == last) break;
-        }
-      }
-      if (!to.empty()) {
-        EXPECT_TRUE(accelerator.save_state(to));
-      }
-      std::vector<at::Tensor> parts;
-      model.summon_full_params([&] {
-        for (const auto& parameter : net->parameters()) parts.push_back(parameter.detach().flatten().clone());
-      });
-      for (const auto& buffer : net->buffers()) parts.push_back(buffer.flatten().to(torch::kFloat));
-      if (world->rank() == 0) result = torch::cat(parts);
-    };
-    if (job.optimizer_first) {
-      auto [optimizer, model, loader] =
-          accelerator.prepare(*bare, net, data_loader(Waves(), {.batch_size = 2}));
-      run(model, optimizer, loader);
-    } else {
-      auto [model, optimizer, loader] =
-          accelerator.prepare(net, *bare, data_loader(Waves(), {.batch_size = 2}));
-      run(model, optimizer, loader);
-    }
-  });
-  return result;
-}
+using testing::train;
 
 TEST(OptimizerShardsResume, MatchesAnUninterruptedRunBitForBit) {
   const TemporaryFolder folder;

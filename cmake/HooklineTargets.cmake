@@ -43,6 +43,4 @@ function(hookline_library name)
   endforeach()
 endfunction()
 
-if(HOOKLINE_TORCH_HALF)
-  include(HooklinePch)
-endif()
+include(HooklinePch)

@@ -49,8 +49,8 @@ void warn_of_too_few_steps(const Collected& collected, const RunConfig& config,
       diagnostic_at(collected.keys.at("training.max_steps").back().place, Severity::warning,
                     "max_steps " + std::to_string(*steps) + " may end the run before a hook is chosen",
                     "comm_hook \"auto\" needs up to " + std::to_string(kStepsBeforeAChoice) +
-                        " steps before its first choice, and then some with each hook: set max_steps to 300 "
-                        "or more, or name a hook"));
+                        " steps before its first choice, and then more with each hook that it tries: set "
+                        "max_steps to 300 or more, or name a hook"));
 }
 
 }  // namespace

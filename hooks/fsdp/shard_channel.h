@@ -20,7 +20,7 @@ struct ShardOperation {
     gather_after_step,  // of a sharded optimizer
   };
   Kind kind = Kind::gather_for_forward;
-  // Of a sharded optimizer, both are other numbers that must be equal on all ranks.
+  // For a sharded optimizer, `unit` and `flat` hold other values, which must be equal on all ranks, too.
   std::int64_t unit = 0;  // its position among the model's
   std::int64_t flat = 0;  // which of the unit's flat parameters
 

@@ -47,11 +47,9 @@ const std::map<std::string, std::string>& reasons_to_leave_out() {
       {"duplicate-stdout-filters", "hookline does not filter output lines"},
       {"duplicate-stderr-filters", "hookline does not filter output lines"},
       {"use-agent-store",
-       "the launcher serves the store with several hosts, and on one host for a Python program; else rank 0 "
-       "does"},
+       "with several hosts or a Python program, the launcher serves the store; otherwise, rank 0 does"},
       {"no-use-agent-store",
-       "the launcher serves the store with several hosts, and on one host for a Python program; else rank 0 "
-       "does"},
+       "with several hosts or a Python program, the launcher serves the store; otherwise, rank 0 does"},
       {"use-env", "ranks always get their numbers in environment variables"},
       {"virtual-local-rank", "each rank uses the GPU of its LOCAL_RANK"},
   };

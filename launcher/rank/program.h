@@ -34,9 +34,9 @@ class ProgramError : public std::runtime_error {
   int code_;
 };
 
-/// Looks `command[0]` up as execvp does: in `search_path` (PATH), unless it has a slash. A file that ends in
-/// .py and is not a script by itself (not executable, or without #!) is run with `python3 -u`, and is also
-/// found in the current folder. `command` is not empty. Throws ProgramError.
+/// Looks `command[0]` up as execvp does: in `search_path` (PATH), unless it has a slash. A name that ends in
+/// .py is looked for in the current folder first. A .py file that is not a script by itself (not executable,
+/// or without #!) is run with `python3 -u`. `command` is not empty. Throws ProgramError.
 Program find_program(const std::vector<std::string>& command, const std::string& search_path);
 
 /// PATH, or where the C library looks without one.

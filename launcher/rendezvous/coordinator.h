@@ -50,8 +50,7 @@ struct Word {
 /// that node is lost, the launcher of another may continue with a Coordinator of its own. A round ends when
 /// all ranks succeed, when a rank fails, or when a node is lost. After a failure or a loss, the remaining
 /// nodes and those that have joined meanwhile form the next round. Losing a node does not use up a restart.
-/// Each call returns the messages to send, in order; about as many as there are nodes for each
-/// event.
+/// Each call returns the messages to send, in order: at most about one for each node.
 class Coordinator {
  public:
   using Time = std::chrono::steady_clock::time_point;

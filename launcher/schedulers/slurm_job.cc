@@ -69,7 +69,7 @@ std::string submit_job(const std::filesystem::path& script, Signals& signals) {
   const auto [text, code] = answer_of_sbatch(script, signals);
   if (code == 127)
     throw NoSlurm("there is no 'sbatch' on this machine: submit '" + script.string() +
-                  "' from one of the cluster's");
+                  "' from a machine of the cluster");
   if (code != 0 && is_unclear(code, text))
     throw LostAnswer("sbatch has not said whether it took '" + script.string() + "': " + text);
   if (code != 0) throw SlurmError("sbatch refused '" + script.string() + "': " + text);

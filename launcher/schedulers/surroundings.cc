@@ -11,7 +11,7 @@
 namespace hookline {
 namespace {
 
-// Below the ports that the system assigns itself.
+// Below the ports that the system assigns to outgoing connections.
 constexpr int kFirstPort = 15000, kPorts = 15000;
 
 int port_of(std::size_t job) { return kFirstPort + static_cast<int>(job % kPorts); }

@@ -46,7 +46,8 @@ struct ChoiceOptions {
   // A hook is dropped if ‖g - e‖ / ‖e‖ of its gradients g and the exact ones e exceeds this.
   double max_error = std::numeric_limits<double>::infinity();
   bool try_each = false;  // measure steps with each setting instead of predicting them; always so on a GPU
-  // Also time and predict settings that can't gain, however long that takes; measure each setting once.
+  // Also time and predict settings that can't gain, however long that takes; each setting that is tried is
+  // measured once.
   bool predict_all = false;
 };
 

@@ -63,7 +63,8 @@ struct DdpState {
   std::vector<std::vector<std::string>> buckets;  ///< The names of each bucket's parameters.
   LearntGraph learnt_graph;                       ///< With static_graph.
   BucketLimits bucket_limits{};                   ///< Those of DdpOptions.
-  bool buffers_may_differ = true;  ///< False after a forward without communication: the next broadcasts none.
+  /// False after a forward without gradients or inside no_sync(): the next forward broadcasts no buffers.
+  bool buffers_may_differ = true;
   std::int64_t reduced_steps = 0;  ///< Backward passes that communicated, those before a resume included.
 };
 
@@ -223,7 +224,7 @@ class Ddp : public ParallelStrategy {
   ScatterAverage* average_ = nullptr;  // once it is the hook
   bool forward_begun_ = false;
   std::vector<std::function<void()>> before_first_forward_;
-  bool buffers_may_differ_ = true;  // false in the forward that follows one without communication
+  bool buffers_may_differ_ = true;  // false in the forward after one without gradients or inside no_sync()
   std::shared_ptr<BackwardSinks> sinks_;
   bool outputs_are_known_ = true;  // of the latest forward
   std::mutex begin_mutex_;         // autograd has a thread for each device; guards the next two

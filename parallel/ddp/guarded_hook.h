@@ -49,9 +49,9 @@ class GuardedHook : public c10d::CommHookInterface {
   std::optional<double> latest_error_;
 };
 
-/// What the Reducer does without a hook, in a pass of its own: scales by 1 / world size, then sums. For what
-/// has to happen to gradients before they are scaled: recording them, or adding what another hook has held
-/// back.
+/// What the Reducer does without a hook, except that it scales a bucket by 1 / world size once the bucket is
+/// full, then sums; the Reducer scales gradients as it copies them. For what has to happen to gradients
+/// before they are scaled: recording them, or adding what another hook has held back.
 /// Bucket  1-D floating, numel n           Wire    n elements a rank into the collective
 /// Result  the bucket's buffer, in place   State   none
 /// Errors  none at step time               Parity  DistributedDataParallel without a hook, bit for bit

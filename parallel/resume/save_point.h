@@ -48,7 +48,7 @@ class SavePoint {
   std::shared_ptr<TrainingPlace> place_;
   std::int64_t every_steps_;
   std::optional<std::int64_t> loader_since_, round_since_;  // the steps at which waits began
-  const detail::EpochPlan* in_vain_ = nullptr;  // it waited for this one, and has not loaded since
+  const detail::EpochPlan* in_vain_ = nullptr;  // it waited for this loader, which has not loaded since
   std::int64_t loads_in_vain_ = -1;
   bool waited_knowing_ = false;                               // the wait began when rounds were known
   bool round_in_vain_ = false, known_round_in_vain_ = false;  // it waited for the end of one

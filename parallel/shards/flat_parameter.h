@@ -86,7 +86,8 @@ class FlatParameter {
   at::Tensor take_flat_gradient();
   /// Drops what was collected.
   void forget_gradients();
-  /// This rank's piece of parameter `index` in `shard`, a tensor in the layout of the shard; not a view.
+  /// This rank's piece of parameter `index` in `shard`, a tensor in the layout of the shard. It shares the
+  /// memory of `shard`, but autograd does not see it as a view.
   at::Tensor piece_of_shard(std::size_t index, const at::Tensor& shard) const;
 
   /// Which elements of a parameter a rank holds.

@@ -494,7 +494,8 @@ TEST_F(LeftControlGroup, OfARunningLaunchIsNotTouched) {
     ASSERT_GT(agent, 0);
     const std::vector<pid_t> ranks = testing::children_of(agent);  // the rank and its daemon
     ASSERT_FALSE(ranks.empty());
-    // One live process of the three is enough for the group to count as in use.
+    // One live process of the launcher, its sentinel and its agent is enough for the group to count as in
+    // use.
     kill(agent, SIGSTOP);
     if (who == "the launcher") running.signal(SIGKILL);
     const ProcessResult next = run_process("/bin/sh", options_in_group({"launch", "true"}));

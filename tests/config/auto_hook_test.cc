@@ -64,8 +64,7 @@ TEST_F(AutoHook, WarnsOfARunThatMayEndBeforeTheChoice) {
             "run.toml:4:13: warning: max_steps 36 may end the run before a hook is chosen\n"
             "  4 | max_steps = 36\n"
             "    |             ^~ comm_hook \"auto\" needs up to 36 steps before its first choice, and then "
-            "some with "
-            "each hook: set max_steps to 300 or more, or name a hook\n");
+            "more with each hook that it tries: set max_steps to 300 or more, or name a hook\n");
   EXPECT_EQ(report_of(kChosen + "[training]\nmax_steps = 37\n"), "");
 }
 

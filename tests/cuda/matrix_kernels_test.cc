@@ -144,8 +144,7 @@ TYPED_TEST(MatrixKernels, AccumulateAsPlainArithmeticDoes) {
                          std::to_string(n) + " by " + std::to_string(m) + " of rank " + std::to_string(rank));
 }
 
-/// More matrices than two launches take, some of them empty; the largest needs several tiles in each
-/// dimension.
+/// More matrices than two launches take, some of them empty; the largest needs two tiles.
 std::vector<std::array<Index, 3>> many_shapes() {
   std::vector<std::array<Index, 3>> shapes;
   for (Index i = 0; i < 150; ++i) shapes.push_back({i * 7 % 23, i * 5 % 31, i % 4});

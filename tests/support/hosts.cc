@@ -41,7 +41,7 @@ bool ip(std::vector<std::string> arguments) { return run(IP_PROGRAM, std::move(a
 }  // namespace
 
 Hosts::Hosts(int count) : count_(count) {
-  remove_folders(count);  // of a killed process that had this one's number
+  remove_folders(count);  // left by a killed process that had the same process id
   ok_ = ip({"netns", "add", name(kSwitch)}) &&
         ip({"-n", name(kSwitch), "link", "add", "switch", "type", "bridge"}) &&
         ip({"-n", name(kSwitch), "link", "set", "switch", "up"});

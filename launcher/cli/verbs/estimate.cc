@@ -103,8 +103,8 @@ double hook_memory(const HookRow& hook, const OptionMap& options, const WrapperR
          factor_bytes(hook, options, wrapper, shapes) + (keeps_error ? element * count : 0);
 }
 
-/// One way to average gradients, and the bytes that a rank hands to collectives in a step. They count as an
-/// all-reduce's do.
+/// One way to average gradients, and the bytes that a rank hands to collectives in a step, in terms of an
+/// all-reduce: n bytes that are only gathered, or only scattered, count as n / 2.
 struct Wire {
   std::string name, wrapper;
   std::optional<double> bytes;  // none: not known

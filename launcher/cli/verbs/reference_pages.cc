@@ -1,5 +1,5 @@
-// The generated pages of docs/reference/: config keys from the schema, hooks from the catalog, verbs from
-// their help.
+// The generated pages of docs/reference/: config and sweep keys from their schemas, hooks from the catalog,
+// verbs from their help.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

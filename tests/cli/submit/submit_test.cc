@@ -299,8 +299,8 @@ TEST_F(Submit, ReportsMissingSlurm) {
   options.environment["PATH"] = "/nowhere";
   ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_THAT(result.err, ::testing::ContainsRegex("hookline: error: there is no 'sbatch' on this machine: "
-                                                   "submit 'hookline-runs/train-[^']*' from one of the "
-                                                   "cluster's\n"));
+                                                   "submit 'hookline-runs/train-[^']*' from a machine of "
+                                                   "the cluster\n"));
   EXPECT_EQ(result.exit_code, 1);
 }
 

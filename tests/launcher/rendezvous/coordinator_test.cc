@@ -580,7 +580,7 @@ TEST(Coordinator, EndsAFixedSizeRunOnALostNodeUnlessRestartsAreAllowed) {
   EXPECT_THAT(patient.take("c", node("two", 1, 1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
 }
 
-TEST(Coordinator, RefusesOneMoreThanAFixedNumberAndNamesThose) {
+TEST(Coordinator, RefusesOneMoreThanAFixedNumberAndNamesTheMembers) {
   Nodes run(limits(2, 2), {1, false, seconds(1)}, node("one", 1));
   EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
   EXPECT_THAT(run.take("c", node("three", 1)),

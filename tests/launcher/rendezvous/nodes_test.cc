@@ -546,7 +546,7 @@ TEST_F(Nodes, EndIfTheProcessThatServesAPythonProgramsStoreIsGone) {
 }
 
 TEST_F(Nodes, ContinueAfterACutThatHeals) {
-  // At the node that others join, at one that joins, and twice.
+  // Cuts off the node that others join, then one that joins, each twice.
   for (const int host : {0, 1}) {
     const std::string program = "train" + std::to_string(host);
     folder_.write(program,

@@ -76,7 +76,7 @@ TEST(LineStream, KeepsWhatTheOtherSideHasNotReceived) {
   EXPECT_THAT(stream.unreceived(), ElementsAre("L1\na", "L2\nb", "L3\nc"));
   stream.heard(1);
   EXPECT_THAT(stream.unreceived(), ElementsAre("L2\nb", "L3\nc"));
-  stream.heard(9);  // counts that cannot be
+  stream.heard(9);  // impossible: only three lines were sent
   EXPECT_FALSE(stream.is_delivered());
   stream.heard(3);
   EXPECT_TRUE(stream.is_delivered());

@@ -140,7 +140,7 @@ inline void register_hooks() {
 /// starts.
 inline constexpr int kMeasured = 1 + 3 + 8 + 5, kProved = 2 + 8, kWindow = 8;
 
-/// Tolerates that other programs slow a step down several times.
+/// Tolerates steps that other programs make several times slower.
 inline constexpr WatchRule kTolerant{8, 0.99, 2, 8};
 
 template <class Net>

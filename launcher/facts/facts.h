@@ -6,8 +6,8 @@
 
 namespace hookline {
 
-/// Strings, numbers, lists and objects of these, in the order in which people read them. Names are those of
-/// JSON: "swap_bytes".
+/// Strings, numbers, booleans, lists and objects of these, in the order in which people read them. Names are
+/// those of JSON: "swap_bytes".
 using Facts = nlohmann::ordered_json;
 
 /// Distribution, kernel, C library, container, scheduler.

@@ -40,7 +40,7 @@ class UnreadFiles {
     if (count_ == 0) return;
     log::warning("the report lacks what " +
                  (count_ == 1 ? "a file of a trial holds: "
-                              : std::to_string(count_) + " files of trials hold; of the first: ") +
+                              : std::to_string(count_) + " files of trials hold; the first: ") +
                  first_);
   }
 

@@ -12,7 +12,7 @@ struct RelayPlace {
   bool alone = false;  // there is no other node, and nothing but the ranks' store is wanted
   bool serves = false;
   bool may_join = false;            // if another launcher of this host serves already
-  std::string address, name, node;  // by `name` all nodes call the place, however they write the address
+  std::string address, name, node;  // `name` is the same on all nodes, however they write the address
   int port = 0;
   int descriptor = -1;  // of the socket to the launcher
   std::string ticket;   // what a node needs to join, for people

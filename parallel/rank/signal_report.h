@@ -25,8 +25,9 @@ class StackOfSignal {
   /// False once there are too many to go on.
   bool add(const FrameOfSignal& frame);
   std::size_t count() const { return count_; }
-  /// Of those that are kept, innermost first: `number` is the frame's own.
+  /// How many frames are kept.
   std::size_t kept() const;
+  /// One of the frames that are kept, innermost first. Sets `number` to its position in the whole stack.
   const FrameOfSignal& kept_at(std::size_t index, std::size_t& number) const;
   bool is_complete() const { return !is_cut_; }
 

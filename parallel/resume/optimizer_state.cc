@@ -259,7 +259,8 @@ void load_archive(optim::Optimizer& optimizer, const SavedPart& saved, const Sha
   if (found == from.end())
     throw Error(
         is_own
-            ? "it is not that of a run sharded over as many ranks, and hookline does not know how to cut it"
+            ? "it was saved by a run that was not sharded, or was sharded over another number of ranks, and "
+              "hookline does not know how to cut it"
             : "it was saved by a sharded run, in which each rank kept its own part; this run is not sharded, "
               "or "
               "its model is not prepared yet: prepare the model before the optimizer");

@@ -162,7 +162,7 @@ void run(Accelerator& accelerator, Net net, const std::vector<std::string>& hook
     times[candidate.setting.name].push_back(seconds_with(candidate));
   };
   for (const Candidate& each : sweep) measure(each);
-  // The fastest of many was partly lucky: measure it again, in turns with those that nearly were, the chosen
+  // The fastest of many was partly lucky: measure it again, in turns with the next fastest ones, the chosen
   // one and no hook.
   std::vector<double> sorted;
   for (const auto& [name, first] : times) sorted.push_back(first[0]);

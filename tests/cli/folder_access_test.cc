@@ -154,7 +154,7 @@ TEST(LockedFolder, OfTrialsIsNamedByTheirReport) {
   fs::permissions(results / "trials", fs::perms::owner_all);
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err.substr(0, result.err.find("hookline: the report is"))
-                .find("hookline: warning: the report lacks what 6 files of trials hold; of the first: "
+                .find("hookline: warning: the report lacks what 6 files of trials hold; the first: "
                       "'results/trials/"),
             0u)
       << result.err;

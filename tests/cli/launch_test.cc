@@ -236,7 +236,7 @@ else:
     print(address, port == int(os.environ["MASTER_PORT"]), sockets == [int(given)],
           store.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 )");
-  // Not recognised as Python: the ranks of a Python program don't serve the store, so none gets its socket.
+  // A shell script hides Python from the launcher, which gives no rank of a Python program the socket.
   sandbox.script("look", "exec python3 look.py\n");
   const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "./look"});
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -42,8 +42,8 @@ MORE = ", torch::nn::Sequential net, torch::optim::SGD sgd"
 BEFORE = """  [[maybe_unused]] auto [model, optimizer, loader] = accelerator.prepare(net, sgd, hookline::data_loader(Points(), {.batch_size = 32}));
   [[maybe_unused]] torch::Tensor loss;
 """
-# Each gradient of rank r is r + 1 here, so the average of two ranks is 1.5, which half precision holds exactly. The second step is
-# the first with the Reducer's final buckets.
+# Each element of the weight's gradient is r + 1 on rank r here, so the average of two ranks is 1.5, which half precision holds
+# exactly. The second step is the first with the Reducer's final buckets.
 FUNCTION_HOOK = """
 namespace %(name)s {
 void run(hookline::Accelerator& accelerator) {

@@ -144,7 +144,8 @@ TEST(FsdpResume, SaysWhatItCannotRestore) {
         train({Shards::model, 3, own}, 3, 4, saved);
       }),
       HasSubstr(
-          "it is not that of a run sharded over as many ranks, and hookline does not know how to cut it"));
+          "it was saved by a run that was not sharded, or was sharded over another number of ranks, and "
+          "hookline does not know how to cut it"));
   EXPECT_THAT(failure_of([&] {
                 train({Shards::none, 2, own}, 3, 4, saved);
               }),

@@ -103,7 +103,7 @@ TEST(FailureWatch, ReadsTheStoreInProportionToTheRanks) {
   const std::int64_t before = ranks.store->keys_read;
   std::this_thread::sleep_for(milliseconds(2500));
   const std::int64_t read = ranks.store->keys_read - before;
-  EXPECT_GT(read, kSize) << "rank 0 reads all heartbeats, and each other rank what it has found";
+  EXPECT_GT(read, kSize) << "rank 0 reads all heartbeats; the other ranks read what rank 0 has found";
   // Two reads per rank every half second, not 255. Load on the machine only lowers the number.
   EXPECT_LT(read, 20 * kSize);
   for (const FuturePtr& inner : ranks.inner) inner->markCompleted();

@@ -15,7 +15,7 @@ namespace hookline {
 /// A rank that exited with 0 while others continued.
 struct FinishedRank {
   int rank = 0;
-  std::optional<std::int64_t> step = {};  // that it told last
+  std::optional<std::int64_t> step = {};  // that it reported last
 };
 
 /// All that is known of the rank which failed first.

@@ -26,7 +26,7 @@ bool saved_for_later(const RestartPolicy& policy, const Outcome& outcome);
 /// How an attempt to run ended, as far as a restart depends on it.
 struct AttemptEnd {
   RunState state;
-  std::optional<std::int64_t> step;  // that the rank which failed first was at, if it told
+  std::optional<std::int64_t> step;  // that the rank which failed first was at, if it reported one
 };
 
 struct Finished {  // nothing failed, or somebody asked the launcher to end

@@ -27,7 +27,7 @@ namespace hookline {
 struct RunResult {
   RunState state;
   std::optional<Failure> failure;    // of the state's root cause, if there is one; ranks are the whole run's
-  std::optional<std::int64_t> step;  // that the root cause was at, if it told
+  std::optional<std::int64_t> step;  // that the root cause was at, if it reported one
   std::optional<std::int64_t> furthest;  // the last step that any rank reported
   std::optional<int> asked_by;  // the first signal that asked the launcher to end, if no rank had failed
   bool is_explained = false;    // the rank has said itself what is wrong, and no report is wanted

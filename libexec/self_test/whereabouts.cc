@@ -18,7 +18,7 @@ void Whereabouts::step(const std::string& name) {
   try {
     told_->set(key(rank_), std::to_string(++steps_) + " " + name);
   } catch (const c10::Error&) {
-    // Rank 0 is gone, and the store with it. The step itself will report that better.
+    // The store is gone, with rank 0 or the launcher that held it. The step itself will report that better.
   }
 }
 

@@ -24,6 +24,13 @@ std::set<std::string> interface_addresses() {
   return addresses;
 }
 
+/// What to do if `host` was written as "10.0.0.1:29500", as torchrun's endpoints are; else empty.
+std::string port_advice(const std::string& host) {
+  const auto colon = host.find(':');
+  if (colon == host.npos || host.find_first_not_of("0123456789", colon + 1) != host.npos) return "";
+  return "; the port belongs in main_port";
+}
+
 }  // namespace
 
 bool is_own_address(const std::string& host) {
@@ -31,11 +38,13 @@ bool is_own_address(const std::string& host) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int failure = getaddrinfo(host.c_str(), nullptr, &hints, &found); failure != 0)
-    throw std::runtime_error("main_address '" + host + "' can't be resolved: " + gai_strerror(failure));
+    throw std::runtime_error("main_address '" + host + "' can't be resolved: " + gai_strerror(failure) +
+                             port_advice(host));
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
   const std::set<std::string> own = interface_addresses();
   for (const addrinfo* entry = found; entry; entry = entry->ai_next) {
-    if (own.contains(digits_of(entry->ai_addr, entry->ai_addrlen))) return true;
+    const std::string address = digits_of(entry->ai_addr, entry->ai_addrlen);
+    if (own.contains(address) || is_loopback(address)) return true;
   }
   return false;
 }

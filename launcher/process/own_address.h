@@ -5,7 +5,8 @@
 
 namespace hookline {
 
-/// True if `host` resolves to an address of one of this machine's interfaces. Throws std::runtime_error,
+/// True if `host` resolves to an address of one of this machine's interfaces, or to any of 127.0.0.0/8:
+/// Debian has a host resolve its own name to 127.0.1.1, which no interface has. Throws std::runtime_error,
 /// which names `host`, if it does not resolve.
 bool is_own_address(const std::string& host);
 

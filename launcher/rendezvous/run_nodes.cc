@@ -142,14 +142,14 @@ class NodeRun {
     place.nodes = seat.nodes;
     place.first_rank = seat.first_rank;
     place.world_size = seat.world_size;
-    place.main_address = meeting_.address;
+    // By which this node has joined, as connections to a Python program's store must: it takes no others. On
+    // its own host, the name may stand for a loopback address.
+    place.main_address = store_address_;
     place.run_id = meeting_.run_id;
     place.launch_id = seat.launch;
     place.store_name = store_name_;
     place.interface = interface_towards(store_address_);
     place.has_agent_store = setup_.has_agent_store;
-    // The store takes only connections from where this node has joined, so they must go the same way.
-    if (place.has_agent_store) place.main_address = store_address_;
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;

@@ -41,7 +41,9 @@ RunSecret secret_in(const std::filesystem::path& file, const std::string& what) 
       throw Error(name + " can be read or written by other users: chmod 600 " + file.string());
   }
   const std::string text = opened.good() ? opened.read_all() : "";
-  if (opened.problem() != FileProblem::none) throw Error(name + " can't be read: " + opened.why());
+  if (opened.problem() != FileProblem::none)
+    throw Error(name + " can't be read: " + opened.why() +
+                (file.string().starts_with("~") ? "; ~ is not expanded here: write the path in full" : ""));
   return checked(text, name);
 }
 

@@ -264,7 +264,7 @@ TEST_F(Nodes, SayWhyTheRendezvousFails) {
   result = end_of(0, {"launch.nnodes=2", rank(0), "launch.join_timeout_seconds=0.5"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
-              HasSubstr("hookline: error: 1 of 2 nodes is there after 0.5 s: missing is node_rank 1; "));
+              HasSubstr("hookline: error: 1 of 2 nodes is there after 0.5 s; missing: node_rank 1; "));
   result = end_of(1, {"launch.nnodes=2", rank(1), "launch.join_timeout_seconds=1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(
@@ -320,6 +320,29 @@ TEST_F(Nodes, MeetAndTrainOverIpv6) {
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(first.err, HasSubstr("hookline: waiting for other nodes at [fd99::1]:29500 (run id '"));
+}
+
+// Debian's installer writes such a line into /etc/hosts.
+TEST_F(Nodes, TrainIfTheFirstHostKnowsItsOwnNameByLoopbackOnly) {
+  hosts_.know(0, "meeting", "127.0.1.1");
+  hosts_.know(1, "meeting", Hosts::address(0));
+  std::vector<std::unique_ptr<Process>> nodes;
+  const std::vector<std::string> sets = {"launch.nnodes=2", "training.max_steps=3",
+                                         "rendezvous.main_address=meeting"};
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets, {RESUMING_RANK_PROGRAM}));
+  for (const auto& node : nodes) {
+    const ProcessResult result = node->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+}
+
+TEST_F(Nodes, SayThatThePortIsAKeyOfItsOwn) {
+  const ProcessResult result =
+      launch(0, {"launch.nnodes=2", "rendezvous.main_address=10.99.0.1:29500"}, {"./train"})->wait();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_EQ(result.err,
+            "hookline: error: main_address '10.99.0.1:29500' can't be resolved: Name or service not known; "
+            "the port belongs in main_port (from command line --set rendezvous.main_address)\n");
 }
 
 TEST_F(Nodes, SayEarlyThatNobodyAnswers) {

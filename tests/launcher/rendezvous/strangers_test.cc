@@ -715,6 +715,9 @@ TEST_F(Strangers, TokensThatCannotBeUsedAreRefused) {
                     HasSubstr(": chmod 600 open\n")));
   EXPECT_EQ(error_of(kToken, "missing"),
             "hookline: error: token_file 'missing' can't be read: No such file or directory\n");
+  EXPECT_EQ(error_of(kToken, "~/missing"),
+            "hookline: error: token_file '~/missing' can't be read: No such file or directory; ~ is not "
+            "expanded here: write the path in full\n");
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ Coordinator::Words Coordinator::hello(const Up& from, const NodeHello& hello, Ti
     append(words, succession_for(node));
     return words;
   }
-  std::string how = "; it takes part when the nodes form again";
+  std::string how = "; it takes part when the ranks start again";
   if (surplus().contains(node))
     how = ": the run has its " + count_text(limits_.most, "node") +
           (limits_.spares > 0 ? " and " + count_text(limits_.spares, "spare") : "");
@@ -270,7 +270,7 @@ std::string Coordinator::missing() const {
   }
   const bool all_ranked = std::all_of(
       nodes_.begin(), nodes_.end(), [](const auto& node) { return node.second.hello.node_rank.has_value(); });
-  if (all_ranked && !absent.empty()) text += ": missing is node_rank " + absent;
+  if (all_ranked && !absent.empty()) text += "; missing: node_rank " + absent;
   return text + "; start the same command on each, or set [launch] join_timeout_seconds";
 }
 

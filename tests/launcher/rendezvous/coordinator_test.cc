@@ -117,7 +117,7 @@ TEST(Coordinator, NamesTheMissingNodes) {
   EXPECT_THAT(run.tick(seconds(299)), IsEmpty());
   EXPECT_THAT(
       run.tick(seconds(1)),
-      ElementsAre("end 1: 2 of 3 nodes are there after 300 s: missing is node_rank 1; start the same command "
+      ElementsAre("end 1: 2 of 3 nodes are there after 300 s; missing: node_rank 1; start the same command "
                   "on each, or set [launch] join_timeout_seconds"));
 }
 
@@ -555,11 +555,11 @@ TEST(Coordinator, BlamesALostNodeForTheFailuresItCauses) {
   EXPECT_THAT(run.take("a", StorePort{1, 5}), IsEmpty()) << "of a round that is over";
 }
 
-TEST(Coordinator, AdmitsALateNodeWhenTheNodesFormAgain) {
+TEST(Coordinator, AdmitsALateNodeWhenTheRanksStartAgain) {
   Nodes run(limits(1, 2), {1, false, seconds(0)}, node("one", 1));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 1 after 0: one@0 of 1"));
   EXPECT_THAT(run.take("b", node("two", 1)),
-              ElementsAre("say: the node two waits; it takes part when the nodes form again"));
+              ElementsAre("say: the node two waits; it takes part when the ranks start again"));
   run.take("a", NodeFailed{1, 0, Exited{7}, {}});
   run.take("a", NodeEnd{1, {}, false, ""});
   EXPECT_THAT(run.tick(seconds(0)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));

@@ -92,8 +92,9 @@ TEST_F(OnSlurm, APreemptedJobIsRequeuedAndResumes) {
   // The signal that a scheduler sends before it takes the nodes away.
   EXPECT_EQ(slurm_.run("/usr/bin/scancel", {"--signal=USR1", number}).exit_code, 0);
   ASSERT_TRUE(submitted.wait_for("saved a checkpoint on SIGUSR1")) << submitted.out();
-  // Slurm waits for two minutes, so that what the first run's steps report at their end comes before the
-  // second run. Started at once, that run would be taken for the one that has failed.
+  // Slurm would hold the requeued job for two minutes, so that the first run's steps have reported their
+  // end before the second run starts: a later report would make Slurm take the second run for the one that
+  // failed. The test starts the second run as soon as those steps have exited.
   EXPECT_TRUE(eventually([&] { return !has_steps(number); }));
   EXPECT_TRUE(eventually([&] {
     return slurm_.run("/usr/bin/scontrol", {"update", "JobId=" + number, "StartTime=now"}).exit_code == 0;

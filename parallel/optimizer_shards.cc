@@ -46,7 +46,7 @@ ChannelTexts texts_of_gathers() {
 ChannelTexts texts_of_scatters() {
   const auto name = [](const ShardOperation& operation) {
     return "averages its share of bucket " + std::to_string(operation.unit) + ", of " +
-           count_text(operation.flat, "gradient");
+           count_text(operation.flat, "element");
   };
   return {name, "the ranks average different gradients",
           "Every rank must run the same backward passes in the same order"};

@@ -49,6 +49,13 @@ bool is_own_address(const std::string& host) {
   return false;
 }
 
+bool is_name_of_loopback(const std::string& host) {
+  std::string ignored;
+  const std::vector<std::string> addresses = addresses_of(host, ignored);
+  return !is_in_digits(host) && !addresses.empty() &&
+         std::all_of(addresses.begin(), addresses.end(), is_loopback);
+}
+
 bool has_family_of(const std::string& address) {
   const bool is_ipv4 = is_address(address, AF_INET);
   if (!is_in_digits(address) || is_of_host_or_link(address)) return true;

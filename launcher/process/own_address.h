@@ -5,10 +5,13 @@
 
 namespace hookline {
 
-/// True if `host` resolves to an address of one of this machine's interfaces, or to any of 127.0.0.0/8:
+/// True if `host` resolves to an address of one of this machine's interfaces, or to a loopback address:
 /// Debian has a host resolve its own name to 127.0.1.1, which no interface has. Throws std::runtime_error,
 /// which names `host`, if it does not resolve.
 bool is_own_address(const std::string& host);
+
+/// Is `host` a name that this host knows by loopback addresses alone?
+bool is_name_of_loopback(const std::string& host);
 
 /// Has this host an address, apart from loopback and link-local ones, of the family of `address`? Also true
 /// if `address` is a name, or is itself a loopback or link-local address.

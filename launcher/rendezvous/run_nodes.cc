@@ -142,14 +142,16 @@ class NodeRun {
     place.nodes = seat.nodes;
     place.first_rank = seat.first_rank;
     place.world_size = seat.world_size;
-    // By which this node has joined, as connections to a Python program's store must: it takes no others. On
-    // its own host, the name may stand for a loopback address.
-    place.main_address = store_address_;
+    place.main_address = meeting_.address;
     place.run_id = meeting_.run_id;
     place.launch_id = seat.launch;
     place.store_name = store_name_;
     place.interface = interface_towards(store_address_);
     place.has_agent_store = setup_.has_agent_store;
+    // The store of a Python program takes only connections from where this node has joined, so they must go
+    // the same way. And by a loopback address, no other host reaches this one.
+    if (place.has_agent_store || (!is_alone() && is_name_of_loopback(meeting_.address)))
+      place.main_address = store_address_;
     StoreSocket store = std::move(store_);
     store.port = store_port_;
     due_ = false;

@@ -1,5 +1,5 @@
 // The relay of a node that joins the others: finds the serving one, and passes lines between it and this
-// node's launcher, and what this node's ranks and the store say.
+// node's launcher, and bytes between this node's ranks and the store.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// The relay of the node where the others meet: passes lines between its launcher, the coordinator, and all
-// other nodes, and holds the store of the run's ranks.
+// The relay of the node where the others meet: passes lines between its launcher, which is the
+// coordinator, and all other nodes, and holds the store of the run's ranks.
 #pragma once
 
 #include <chrono>

@@ -61,8 +61,8 @@ struct ChoiceOptions {
 /// synchronised.
 class HookChooser {
  public:
-  /// `settings` may be chosen, the most exact first; "no hook" is added in front, and each setting is tried
-  /// with each bucket size. `ddp` has no hook yet, and must outlive this object.
+  /// `settings` may be chosen, the most exact first; "no hook" is added in front, and each setting is
+  /// combined with each bucket size. `ddp` has no hook yet, and must outlive this object.
   /// Throws Error for ranks that average inside hosts first, for a sharded optimizer, and for a model that
   /// has a hook.
   HookChooser(std::shared_ptr<World> world, Ddp& ddp, std::vector<HookSetting> settings,

@@ -51,7 +51,7 @@ class ShardedParameters {
   /// Of the whole.
   at::IntArrayRef sizes_of(const at::Tensor& parameter) const;
   bool empty() const { return entries_.empty(); }
-  /// All of them are of sharded models, or of sharded optimizers.
+  /// All of them. Either all belong to sharded models, or all to sharded optimizers.
   std::vector<at::Tensor> parameters() const;
 
   /// Of `parameter`, sharded and with a gradient: the piece of it that this rank's optimizer is to step by; a

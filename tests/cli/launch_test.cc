@@ -229,19 +229,19 @@ sockets = [fd for fd in map(int, os.listdir("/proc/self/fd")) if os.path.exists(
 sockets.remove(int(os.environ["HOOKLINE_STATUS_FD"]))
 given = os.environ.get("HOOKLINE_STORE_FD")
 if given is None:
-    print("none", sockets)
+    print("none", sockets, os.environ["MASTER_ADDR"])
 else:
     store = socket.socket(fileno=int(given))
     address, port = store.getsockname()
     print(address, port == int(os.environ["MASTER_PORT"]), sockets == [int(given)],
-          store.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+          store.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), os.environ["MASTER_ADDR"])
 )");
   // A shell script hides Python from the launcher, which gives no rank of a Python program the socket.
   sandbox.script("look", "exec python3 look.py\n");
   const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "./look"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(lines_of(result.out),
-              UnorderedElementsAre("[0] 127.0.0.1 True True 0", "[1] none []", "[2] none []"));
+  EXPECT_THAT(lines_of(result.out), UnorderedElementsAre("[0] 127.0.0.1 True True 0 127.0.0.1",
+                                                         "[1] none [] 127.0.0.1", "[2] none [] 127.0.0.1"));
 }
 
 TEST(Launch, GivesRanksEmptyStandardInput) {

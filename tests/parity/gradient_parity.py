@@ -65,7 +65,7 @@ def check(folder, index, case, has_zero, output):
     print(f"{name:86} {difference:12.2e} {case.tolerance:10.1e} {effect:10.2e}", flush=True)
     faults = []
     if not difference <= case.tolerance:  # so that NaN is a fault
-        faults.append(f"gradients differ by {difference:.2e} of the largest, more than {case.tolerance:.1e}")
+        faults.append(f"a gradient differs by {difference:.2e} of its largest element, more than {case.tolerance:.1e}")
     if case.hook == "power_sgd" and not effect > 3 * case.tolerance:
         faults.append(f"the hook changes gradients by no more than {effect:.2e}: this test can't see it")
     if not zeros_stay:
@@ -82,7 +82,7 @@ def main():
         for has_zero in (False, True):
             record(folder / f"recording{has_zero}", has_zero)
         run_python("gradient_python_rank.py", folder, RANKS)
-        print(f"{RANKS} ranks, {STEPS} steps; in relation to the largest gradient")
+        print(f"{RANKS} ranks, {STEPS} steps; relative to the largest element of each parameter's gradient")
         print(f"{'hook':86} {'ours-Python':>12} {'tolerance':>10} {'hook-mean':>10}")
         for index, (case, has_zero) in enumerate(CASES):
             output = folder / f"ours{index}"

@@ -43,8 +43,8 @@ void read_into(int& descriptor, std::string& text) {
   }
 }
 
-// The folders whose TemporaryFolder lives. A process that exits by std::exit, as the child of a death test
-// does, runs no destructor of TemporaryFolder: this one removes what it made.
+// The folders whose TemporaryFolder is alive. std::exit, as in the child of a death test, runs no
+// destructor of a local TemporaryFolder, but it runs ~FoldersLeft, which removes the folders of the process.
 class FoldersLeft {
  public:
   static FoldersLeft& of_process() {

@@ -325,7 +325,7 @@ TEST_F(SweepOnSlurm, ARequeuedElementStartsOver) {
   EXPECT_EQ(slurm_.run("/usr/bin/scontrol", {"requeue", job + "_1"}).exit_code, 0);
   ASSERT_TRUE(eventually([&] { return queue().find(" PD ") != std::string::npos; })) << queue();
   sandbox_.folder.write("go", "");
-  // Slurm waits for two minutes.
+  // Slurm would hold the requeued job for two minutes: start it now.
   EXPECT_TRUE(eventually([&] {
     return slurm_.run("/usr/bin/scontrol", {"update", "JobId=" + job + "_1", "StartTime=now"}).exit_code == 0;
   }));

@@ -57,7 +57,7 @@ std::vector<std::string> addresses_of(const std::string& host, std::string& why)
       addresses.push_back(std::move(digits));
   }
   if (found) ::freeaddrinfo(found);
-  if (addresses.empty()) why = "'" + host + "' is not known here: " + ::gai_strerror(error);
+  if (addresses.empty()) why = ::gai_strerror(error);
   return addresses;
 }
 

@@ -24,7 +24,7 @@ std::vector<Interface> own_interfaces();
 /// Does an interface of this host have this address, in digits?
 bool is_here(const std::string& address);
 
-/// The addresses of `host`, in digits. If there are none, `why` says why.
+/// The addresses of `host`, in digits. If there are none, `why` is the resolver's reason.
 std::vector<std::string> addresses_of(const std::string& host, std::string& why);
 
 }  // namespace hookline

@@ -34,26 +34,20 @@ std::string port_advice(const std::string& host) {
 }  // namespace
 
 bool is_own_address(const std::string& host) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (const int failure = getaddrinfo(host.c_str(), nullptr, &hints, &found); failure != 0)
-    throw std::runtime_error("main_address '" + host + "' can't be resolved: " + gai_strerror(failure) +
-                             port_advice(host));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  std::string why;
+  const std::vector<std::string> addresses = addresses_of(host, why);
+  if (addresses.empty())
+    throw std::runtime_error("main_address '" + host + "' can't be resolved: " + why + port_advice(host));
   const std::set<std::string> own = interface_addresses();
-  for (const addrinfo* entry = found; entry; entry = entry->ai_next) {
-    const std::string address = digits_of(entry->ai_addr, entry->ai_addrlen);
-    if (own.contains(address) || is_loopback(address)) return true;
-  }
-  return false;
+  return std::any_of(addresses.begin(), addresses.end(),
+                     [&](const std::string& each) { return own.contains(each) || is_loopback(each); });
 }
 
 bool is_name_of_loopback(const std::string& host) {
+  if (is_in_digits(host)) return false;
   std::string ignored;
   const std::vector<std::string> addresses = addresses_of(host, ignored);
-  return !is_in_digits(host) && !addresses.empty() &&
-         std::all_of(addresses.begin(), addresses.end(), is_loopback);
+  return !addresses.empty() && std::all_of(addresses.begin(), addresses.end(), is_loopback);
 }
 
 bool has_family_of(const std::string& address) {

@@ -316,7 +316,9 @@ std::string JoiningRelay::why_unreachable() const {
            " does not accept this node, or is no launcher of hookline's: see that main_address and main_port "
            "are the same on every node, and that the launcher there has " +
            place_.ticket;
-  return "no node answers at " + here + (addresses_.empty() ? " (" + why_no_address_ + ")" : "") +
+  return "no node answers at " + here +
+         (addresses_.empty() ? " ('" + place_.address + "' is not known here: " + why_no_address_ + ")"
+                             : "") +
          ": see that 'hookline launch' runs there, and that main_address and main_port are the same on every "
          "node";
 }

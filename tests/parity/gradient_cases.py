@@ -26,9 +26,9 @@ def gradients(name, step, rank, has_zero):
 
 
 # The tolerance bounds the largest difference of any gradient, relative to the largest element of that parameter's
-# gradient; it is some two to twenty times what was measured. Error feedback brings back what rank 1 or 2 left out, and rotates the factors in each
-# step, so that rounding errors accumulate: in half precision, only the training parity test has error feedback. Cases
-# with a zero gradient set an epsilon, since without one PyTorch divides by the norm of a zero matrix.
+# gradient; it is some two to twenty times what was measured. Error feedback brings back what rank 1 or 2 left out, and
+# rotates the factors in each step, so that rounding errors accumulate: in half precision, only the training parity test
+# has error feedback. Cases with a zero gradient set an epsilon, since without one PyTorch divides by the norm of a zero matrix.
 CASES = [
     (Case("no", 0), False),
     (Case("fp16", 0), False),

@@ -35,7 +35,7 @@ class Measures {
   std::map<std::string, double, std::less<>> values_;
 };
 
-/// The values without the seed: trials that differ in their seed or repeat only have them in common.
+/// The values without the seed, which trials that differ only in their seed or repeat have in common.
 Assignments without_seed(Assignments values);
 
 /// The trials that differ in their seed or repeat only.

@@ -250,8 +250,8 @@ std::string Interview::traffic(const RunConfig& config) const {
          rounded_count_text(parameters_, "parameter") + ")";
 }
 
-/// The fastest measured hook that changes gradients by no more than rounding, if it saves a few per cent of a
-/// step; else "no".
+/// The hook with the fastest step, as measured or predicted, among those that change gradients by no more
+/// than rounding, if it saves a few per cent of a step; else "no".
 std::string Interview::fastest_by_default() const {
   const auto no_hook = here_.hook_seconds.find("no");
   if (no_hook == here_.hook_seconds.end()) return "no";

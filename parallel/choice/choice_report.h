@@ -21,13 +21,13 @@ struct ChoiceReport {
     double predicted = 0;           // before it was measured; corrected by settings measured before
     double margin = 0;              // of the hook's own work, as a fraction of it
     HookCost::Known how = HookCost::Known::measured;
-    double measured = 0;       // while it was in use, last
+    double measured = 0;       // while it was in use: the median of its trials
     bool is_given_up = false;  // its error was larger than permitted
   };
   std::vector<Setting> settings;  // the first: no hook
   std::string chosen;             // the name of the setting chosen last; empty before the first choice
   bool is_settled = false;        // `chosen` is in use, and its steps are measured
-  std::int64_t step = 0;          // after which it came into use, counted from 0 in this process
+  std::int64_t step = 0;          // steps of this process before it came into use
   int exchanges = 0;
   double measuring_seconds = 0;          // on top of the steps themselves
   std::optional<MeasuredStep> measured;  // what the last choice was made from

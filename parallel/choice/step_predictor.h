@@ -51,7 +51,7 @@ class StepPredictor {
   /// What the last predictions were made from; none before.
   const std::optional<MeasuredStep>& measured() const { return measured_; }
 
-  /// True as long as nothing has shown that the link the config names is not the run's.
+  /// True if the config names the link, until a measurement shows that the run has another one.
   bool has_named_link() const { return named_link_.has_value(); }
 
   /// Seconds of an all-reduce of `bytes` among all ranks, now.

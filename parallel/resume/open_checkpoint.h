@@ -18,8 +18,9 @@ class OpenCheckpoint {
   /// Collective calls. The checkpoint in `folder`; throws Error, on every rank, which names the file that is
   /// wrong.
   static std::unique_ptr<OpenCheckpoint> open(World& world, const std::filesystem::path& folder);
-  /// The newest good one of a run's `folder` beyond step `after`, as rank 0 gives it; null if it holds none
-  /// beyond that step. Rank 0 logs those that are not good. Throws Error, on every rank, if none is good.
+  /// The newest good checkpoint beyond step `after` in a run's `folder`. All ranks use rank 0's list of the
+  /// folder. Null if it holds none beyond that step. Rank 0 logs those that are not good. Throws Error, on
+  /// every rank, if none is good.
   static std::unique_ptr<OpenCheckpoint> newest(World& world, const std::filesystem::path& folder,
                                                 std::int64_t after = -1);
 

@@ -20,10 +20,10 @@ struct ChannelTexts {
   std::string difference, rule;
 };
 
-/// A channel of all ranks; a collective call. Over Gloo with a group of its own; what lies on a GPU travels
-/// through the CPU's memory. Over NCCL in the World's group, whose order is that of the
-/// calls of all channels: operations are compared over Gloo, at the same time, and a model needs one channel
-/// only.
+/// A channel of all ranks; a collective call. Over Gloo it has a group of its own, and what lies on a GPU
+/// travels through the CPU's memory. Over NCCL it uses the World's group, which runs the operations of all
+/// channels in the order in which they are started, so a model needs only one channel; the ranks compare the
+/// operations over Gloo at the same time.
 std::shared_ptr<ShardChannel> make_shard_channel(const std::shared_ptr<World>& world, const std::string& name,
                                                  ChannelTexts texts);
 

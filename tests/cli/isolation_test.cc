@@ -191,8 +191,8 @@ TEST_F(Isolated, StopsAndContinuesOnATerminal) {
              " launch --set launch.isolation=pid --set logging.status=off --processes-per-node 2 ./train\r");
   ASSERT_TRUE(shell.shows("] ready")) << shell.screen();
   ASSERT_TRUE(shell.shows("] ready")) << shell.screen();
-  // The shell, the launcher, its sentinel and its agent, and the ranks' families: a process that is stopped
-  // before it has forked its child would leave the count below short.
+  // Waits for the shell, the launcher, its sentinel and its agent, and the ranks' families: a process that is
+  // stopped before it has forked its child would make the number of stopped processes too small.
   ASSERT_TRUE(eventually([&] { return all().size() == 4 + 2 * kFamilySize; })) << all().size();
   const auto count_stopped = [&] {
     const std::vector<pid_t> pids = all();

@@ -256,8 +256,9 @@ int hand_to_slurm(const SubmitRequest& request, const RunConfig& config,
   tell_of_preemption(request, config);
   if (request.print) {
     std::cout << script << std::flush;
-    log::info("its log goes to " + folder.string() + "/ in the folder of the job: make " + folder.string() +
-              "/ before you submit it");
+    log::info("its log goes to " + folder.string() +
+              "/ in the job's working directory (by default, where you run sbatch): make " + folder.string() +
+              "/ there before you submit it");
     return kSuccess;
   }
   std::error_code error;

@@ -122,8 +122,8 @@ std::vector<std::string> values_of_range(const std::string& key, const TomlNode&
     std::string value = number_text(std::abs(number) < nothing ? 0 : number, given.whole);
     if (given.whole && (!is_whole || (!values.empty() && values.back() == value))) {
       tell(node.place, "the range of '" + key + "' has fewer whole numbers than its count",
-           "integer from and to give integers: write from = " + std::to_string(std::llround(given.from)) +
-               ".0 for others");
+           "with integers as 'from' and 'to', all values are integers: write from = " +
+               std::to_string(std::llround(given.from)) + ".0 for others");
       return {};
     }
     values.push_back(std::move(value));

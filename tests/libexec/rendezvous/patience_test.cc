@@ -38,7 +38,7 @@ TEST(Patience, ForgetsWhatWasLateLongAgo) {
   EXPECT_LT(patience.limit(), seconds(6) + milliseconds(20));
 }
 
-TEST(Patience, RemembersWhatWasLateThoughMuchComesBehindIt) {
+TEST(Patience, RemembersALateHeartbeatThatABurstFollows) {
   Patience patience(seconds(6));
   patience.hear(kBegin);
   for (int i = 0; i < 50; ++i) patience.hear(kBegin + seconds(4) + milliseconds(i));

@@ -48,9 +48,9 @@ RunSecret secret_in(const std::filesystem::path& file, const std::string& what) 
 }
 
 /// The variable's value, which is then gone, also from /proc/PID/environ.
-std::string take_variable(const char* name) {
+std::optional<std::string> take_variable(const char* name) {
   char* const value = std::getenv(name);
-  if (!value) return "";
+  if (!value) return std::nullopt;
   std::string copy = value;
   ::explicit_bzero(value, copy.size());
   ::unsetenv(name);
@@ -74,9 +74,9 @@ void forget(RunSecret& secret) {
 void drop_given_token() { take_variable(kTokenVariable); }
 
 std::optional<RunSecret> take_given_secret(const std::filesystem::path& file, bool insecure) {
-  const std::string variable = take_variable(kTokenVariable);
+  const std::optional<std::string> variable = take_variable(kTokenVariable);
   if (!file.empty()) return secret_in(file, "token_file");
-  if (!variable.empty()) return checked(variable, std::string("$") + kTokenVariable);
+  if (variable) return checked(*variable, std::string("$") + kTokenVariable);
   if (insecure) return RunSecret{RunSecret::Kind::none};
   return std::nullopt;
 }

@@ -24,6 +24,20 @@ std::string own_address_towards(const addrinfo& other) {
   return is_known ? digits_of(reinterpret_cast<const sockaddr*>(&own), length) : "";
 }
 
+std::string own_address_towards(const std::string& host, std::string& why) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (const int error = ::getaddrinfo(host.c_str(), "1", &hints, &found); error != 0) {
+    why = ::gai_strerror(error);
+    return "";
+  }
+  std::string address;
+  for (const addrinfo* at = found; at && address.empty(); at = at->ai_next)
+    address = own_address_towards(*at);
+  ::freeaddrinfo(found);
+  return address;
+}
+
 std::vector<Interface> own_interfaces() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return {};

@@ -12,6 +12,10 @@ namespace hookline {
 /// route leads there.
 std::string own_address_towards(const addrinfo& other);
 
+/// The same for the first address of `host` that a route leads to. Empty if there is none, and if `host` does
+/// not resolve: then `why` is the resolver's reason.
+std::string own_address_towards(const std::string& host, std::string& why);
+
 /// An address of one of this host's interfaces.
 struct Interface {
   std::string address, name;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random_hex.h"
+#include "base/route.h"
 #include "base/text/bytes_text.h"
 #include "checkpoint/checksum.h"
 #include "config/schema/node_count.h"
@@ -96,6 +98,14 @@ std::string run_id_from(const RunConfig& config, const std::map<std::string, std
   return sum.text();
 }
 
+/// The address at which C++ ranks of this host will listen, as they choose it themselves. Empty if that is
+/// not known yet: it follows from how the nodes have met, or from the program.
+std::string address_of_ranks(const std::string& main_address, bool has_agent_store) {
+  if (has_agent_store || is_name_of_loopback(main_address) || std::getenv("GLOO_SOCKET_IFNAME")) return "";
+  std::string ignored;
+  return own_address_towards(main_address, ignored);
+}
+
 /// An id for this start of the launcher, different from all others.
 std::string new_id() { return random_hex(8) + "-" + std::to_string(getpid()); }
 
@@ -177,6 +187,7 @@ std::optional<NodeSetup> node_setup(const RunConfig& config, const Program& prog
                   nodes.spares};
   setup.policy = restart_policy(config);
   setup.has_agent_store = has_agent_store(config, program);
+  setup.hello.ranks_address = address_of_ranks(meeting.main_address, setup.has_agent_store);
   setup.grace = Seconds(config.launch.grace_period_seconds);
   return setup;
 }

@@ -1,11 +1,14 @@
 #include "launcher/rendezvous/coordinator.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <csignal>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/text/address_text.h"
 #include "base/text/count_text.h"
 #include "base/text/duration_text.h"
 #include "base/text/list_text.h"
@@ -97,14 +100,15 @@ Coordinator::Words Coordinator::seated(const std::string& node, int round) {
 
 Coordinator::Words Coordinator::hello(const Up& from, const NodeHello& hello, Time now) {
   const std::string& node = from.node;
-  if (const std::string why = refusal(node, hello); !why.empty()) return {{Refuse{why}, node}};
+  if (const std::string why = refusal(node, hello); !why.empty()) return refuse(node, hello.host, why);
   nodes_[node] = {hello, came_++, now, from.address};
   last_came_ = now;
   if (taken_ && hello.last_round == taken_->from.round) electorate_->nodes.insert(node);
   if (phase_ == Phase::gathering) {
     Words words = gather(now);
     if (!words.empty()) return words;
-    words = say_here("the node " + hello.host + " joined: " + so_many());
+    const Say joined{"the node " + hello.host + " joined: " + so_many()};
+    words = {{joined, own_id_}, {joined, node}};
     append(words, succession_for(node));
     return words;
   }
@@ -140,12 +144,19 @@ Coordinator::Words Coordinator::refuse_surplus(Time now) {
   Words words;
   for (const auto& [id, until] : surplus()) {
     if (now < until) continue;
+    const std::string host = nodes_.at(id).hello.host;
     nodes_.erase(id);
-    words.push_back({Refuse{"it is one too many: the run has its " + count_text(limits_.most, "node") +
-                            " already, " + members_text()},
-                     id});
+    append(words, refuse(id, host,
+                         "it is one too many: the run has its " + count_text(limits_.most, "node") +
+                             " already, " + members_text()));
   }
   return words;
+}
+
+Coordinator::Words Coordinator::refuse(const std::string& node, const std::string& host,
+                                       const std::string& why) {
+  turned_away_ = "the node " + host + " was refused: " + why;
+  return {{Refuse{why}, node}, {Say{turned_away_, /*is_warning=*/true}, own_id_}};
 }
 
 std::string Coordinator::members_text() const {
@@ -164,6 +175,14 @@ std::string Coordinator::refusal(const std::string& node, const NodeHello& hello
                      (there == hello.common.end() ? "unknown" : there->second) + " on " + hello.host;
   }
   if (!differences.empty()) return "it differs where all nodes must agree:" + differences;
+  for (const auto& [id, other] : nodes_) {
+    const std::string &here = hello.ranks_address, &there = other.hello.ranks_address;
+    if (here.empty() || there.empty() || is_address(here, AF_INET) == is_address(there, AF_INET)) continue;
+    return "its ranks have the address " + here + ", and those of the node " + other.hello.host + " have " +
+           there +
+           ", so they can't connect to each other: set [rendezvous] main_address to an address in digits, or "
+           "to a name that stands for the same family on every host";
+  }
   if (!hello.node_rank) return "";
   if (const int most = limits_.most + limits_.spares; *hello.node_rank >= most)
     return "node_rank is " + std::to_string(*hello.node_rank) + ", and there are " +
@@ -271,7 +290,10 @@ std::string Coordinator::missing() const {
   const bool all_ranked = std::all_of(
       nodes_.begin(), nodes_.end(), [](const auto& node) { return node.second.hello.node_rank.has_value(); });
   if (all_ranked && !absent.empty()) text += "; missing: node_rank " + absent;
-  return text + "; start the same command on each, or set [launch] join_timeout_seconds";
+  text +=
+      "; start the same command on each, with the same main_address and main_port, or set [launch] "
+      "join_timeout_seconds";
+  return turned_away_.empty() ? text : text + "; " + turned_away_;
 }
 
 std::vector<std::string> Coordinator::next_members() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/rendezvous/messages.h"
@@ -63,6 +64,9 @@ class Coordinator {
   Words take(const Up& up, Time now);
   /// Call it when `node` has sent no heartbeat for too long.
   Words lost(const std::string& node, Time now);
+  /// Somebody was turned away before saying hello. `what` is a clause for people: why too few nodes joined,
+  /// if that happens.
+  void turned_away(std::string what) { turned_away_ = std::move(what); }
   /// Call it when a node that was lost sends heartbeats again.
   Words back(const std::string& node);
   /// Call it at the time that next() returns.
@@ -115,6 +119,7 @@ class Coordinator {
   Words say_here(const std::string& text) const { return {{Say{text}, own_id_}}; }
   Words finish_for_later() { return finish(kSavedForLater, kEndedForLaterText); }
   std::string refusal(const std::string& node, const NodeHello& hello) const;
+  Words refuse(const std::string& node, const std::string& host, const std::string& why);
   Words refuse_surplus(Time now);
   /// While a run with a fixed number of nodes is complete: the nodes beyond its members and spares, and when
   /// each is to be refused. Until then it may replace a member that has just died.
@@ -144,6 +149,7 @@ class Coordinator {
   std::optional<NodeFailed>
       failure_;  // the first of this round; if ranks are stuck, preferably one that others wait for
   std::string failed_node_, failure_text_;
+  std::string turned_away_;      // who was, last, and why: a clause; empty: nobody
   std::optional<Time> stop_at_;  // until then other nodes may say more of a run that is stuck
   bool member_lost_ = false;
   std::optional<std::int64_t> furthest_,

@@ -67,6 +67,7 @@ SortedJson json_of(const NodeHello& hello) {
   SortedJson json = {{"is", "hello"}, {"host", hello.host}, {"ranks", hello.ranks}, {"config", hello.common}};
   put(json, "node_rank", hello.node_rank);
   put(json, "last_round", hello.last_round);
+  if (!hello.ranks_address.empty()) json["ranks_address"] = hello.ranks_address;
   return json;
 }
 SortedJson json_of(const Seated& seated) { return {{"is", "seated"}, {"round", seated.round}}; }
@@ -142,6 +143,7 @@ NodeHello hello_of(const SortedJson& json) {
   NodeHello hello{json.at("host"), int_in(json.at("ranks"), 1, kMostRanks), {}, json.at("config")};
   if (const auto rank = json.find("node_rank"); rank != json.end()) hello.node_rank = int_in(*rank, 0, kMost);
   if (json.contains("last_round")) hello.last_round = int_in(json["last_round"], 1, kMostRounds);
+  if (json.contains("ranks_address")) hello.ranks_address = json["ranks_address"];
   return hello;
 }
 

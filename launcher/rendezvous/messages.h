@@ -20,6 +20,7 @@ struct NodeHello {
   std::optional<int> node_rank;               // the node rank that it requests
   std::map<std::string, std::string> common;  // what must be equal on all nodes
   std::optional<int> last_round = {};         // that it was a member of
+  std::string ranks_address = {};             // at which its ranks will listen, in digits; empty: unknown
 };
 
 /// MASTER_PORT of a round, at the coordinator's host: its store is open.

@@ -27,16 +27,17 @@ struct MeetingPlace {
 /// One line that came.
 struct LinkWord {
   enum class Kind {
-    serves,   // `text` says whether the nodes meet at this one: "yes" or "no"
-    up,       // for the coordinator: `text` is an Up of `node`, at `address`
-    down,     // from the coordinator: a Down
-    lost,     // `node` sends no heartbeat
-    back,     // `node` does again
-    store,    // where this node's ranks reach the store: "ROUND NAME PORT ADDRESS", see open_store()
-    warning,  // `text` is for people
-    gone,     // the coordinator's node can't be reached, or never could; `text` says how
-    broken,   // this node's end of the link; `text` says how
-    unusable  // this node can't take part, or can't continue: `text` says why
+    serves,    // `text` says whether the nodes meet at this one: "yes" or "no"
+    up,        // for the coordinator: `text` is an Up of `node`, at `address`
+    down,      // from the coordinator: a Down
+    lost,      // `node` sends no heartbeat
+    back,      // `node` does again
+    store,     // where this node's ranks reach the store: "ROUND NAME PORT ADDRESS", see open_store()
+    stranger,  // a connection was refused: `text` is its host's address, or empty; once for each
+    warning,   // `text` is for people
+    gone,      // the coordinator's node can't be reached, or never could; `text` says how
+    broken,    // this node's end of the link; `text` says how
+    unusable   // this node can't take part, or can't continue: `text` says why
   };
   Kind kind = Kind::gone;
   std::string text;

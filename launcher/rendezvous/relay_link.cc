@@ -20,15 +20,16 @@ namespace {
 
 using Kind = LinkWord::Kind;
 
-constexpr std::array<std::pair<std::string_view, Kind>, 9> kKinds{{{"serves", Kind::serves},
-                                                                   {"up", Kind::up},
-                                                                   {"down", Kind::down},
-                                                                   {"lost", Kind::lost},
-                                                                   {"back", Kind::back},
-                                                                   {"store", Kind::store},
-                                                                   {"warning", Kind::warning},
-                                                                   {"gone", Kind::gone},
-                                                                   {"unusable", Kind::unusable}}};
+constexpr std::array<std::pair<std::string_view, Kind>, 10> kKinds{{{"serves", Kind::serves},
+                                                                    {"up", Kind::up},
+                                                                    {"down", Kind::down},
+                                                                    {"lost", Kind::lost},
+                                                                    {"back", Kind::back},
+                                                                    {"store", Kind::store},
+                                                                    {"stranger", Kind::stranger},
+                                                                    {"warning", Kind::warning},
+                                                                    {"gone", Kind::gone},
+                                                                    {"unusable", Kind::unusable}}};
 
 std::string text_of(const MeetingPlace& place, int descriptor) {
   return nlohmann::json{{"alone", place.alone},

@@ -103,8 +103,6 @@ class NodeRun {
       const bool is_own = word.to == meeting_.node;
       if (is_own || word.to.empty()) own_words_.push_back(word.what);
       if (!is_own && !is_alone()) link_.send_down(word.to, to_line(word.what));
-      if (const auto* refusal = std::get_if<Refuse>(&word.what))
-        log::warning("a node was refused: " + refusal->why);
     }
   }
 
@@ -156,13 +154,9 @@ class NodeRun {
     store.port = store_port_;
     due_ = false;
     stop_wanted_ = false;
-    if (coordinator_ && !is_alone()) {
-      std::vector<std::string> nodes;
-      for (const Member& member : coordinator_->round().members)
-        nodes.push_back(member.host + " (" + std::to_string(member.ranks) + ")");
+    if (!is_alone())
       log::info(count_text(seat.world_size, "rank") + " on " + count_text(seat.nodes, "node") + ": " +
-                list_text(nodes, kMostHostsNamed));
-    }
+                who_runs(seat));
     JobSpec job = make_job_(place, seat.restarts, std::move(store));
     job.first_rank = seat.first_rank;
     if (!is_alone()) {  // else nothing but its own ranks can end the round
@@ -226,6 +220,20 @@ class NodeRun {
     if (next == AfterRanks::take_over) take_over();
   }
 
+  /// At the coordinator's node "box1 (2) and box2 (2)"; at another one "this is node 1, with ranks 2 to 3".
+  std::string who_runs(const Seat& seat) const {
+    if (coordinator_) {
+      std::vector<std::string> nodes;
+      for (const Member& member : coordinator_->round().members)
+        nodes.push_back(member.host + " (" + std::to_string(member.ranks) + ")");
+      return list_text(nodes, kMostHostsNamed);
+    }
+    const std::string first = std::to_string(seat.first_rank),
+                      last = std::to_string(seat.first_rank + hello_.ranks - 1);
+    return "this is node " + std::to_string(seat.node) + ", with " +
+           (first == last ? "rank " + first : "ranks " + first + " to " + last);
+  }
+
   void take_words() {
     hear_own();
     while (const auto word = link_.next()) {
@@ -280,6 +288,9 @@ class NodeRun {
       case LinkWord::Kind::store:
         hear_of_store(word.text);
         break;
+      case LinkWord::Kind::stranger:
+        turn_away(word.text);
+        break;
       case LinkWord::Kind::warning:
         log::warning(word.text);
         break;
@@ -290,6 +301,8 @@ class NodeRun {
           ignore(word.text);
         break;
       case LinkWord::Kind::broken:
+        if (is_killed()) return;  // node_relay ends with the launcher
+        [[fallthrough]];
       case LinkWord::Kind::unusable:
         if (handover_ && !has_joined_ && word.kind == LinkWord::Kind::unusable)
           return go_to_next_successor(word.text);
@@ -324,8 +337,20 @@ class NodeRun {
       if (setup_.limits.least > 1) log::info("waiting for other nodes at " + place() + who_may_join());
     } else {
       say(hello_);
-      log::info("joined the nodes at " + place());
     }
+  }
+
+  /// A connection from a host, whose address is empty if it is not known, was refused.
+  void turn_away(const std::string& address) {
+    constexpr int kMostWarnings = 8;
+    const std::string what = "a connection " + (address.empty() ? "" : "from " + address + " ") + "to " +
+                             host_and_port(meeting_.address, meeting_.port) +
+                             " was refused: a node needs the same main_address and main_port, and " +
+                             meeting_.secret.ticket();
+    if (coordinator_) coordinator_->turned_away(what);
+    if (++strangers_ > kMostWarnings) return;
+    const bool is_last = strangers_ == kMostWarnings;
+    log::warning(what + (is_last ? "; those from further addresses are refused without a warning" : ""));
   }
 
   void lose_coordinator(const std::string& how) {
@@ -378,7 +403,7 @@ class NodeRun {
   /// Logs only the first such message.
   void ignore(const std::string& message) {
     constexpr std::size_t kShownBytes = 80;
-    if (std::exchange(is_stranger_told_, true)) return;
+    if (std::exchange(is_ignoring_, true)) return;
     log::warning("a message at " + place() +
                  " was not sent by a node of this hookline; ignoring this and all further such messages: '" +
                  printable(message.substr(0, kShownBytes)) + (message.size() > kShownBytes ? " …'" : "'"));
@@ -514,7 +539,8 @@ class NodeRun {
   bool running_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;
   bool has_failed_ = false;  // a rank of this node in the round: that stops the others by itself
-  bool is_stranger_told_ = false;
+  bool is_ignoring_ = false;
+  int strangers_ = 0;                     // hosts whose connections were refused
   std::optional<Succession> succession_;  // of the latest round that this node knows of
   std::optional<Handover> handover_;      // until the next round starts
   AfterRanks after_ranks_ = AfterRanks::nothing;

@@ -6,9 +6,9 @@
 // the coordinator; the coordinator's launcher writes "down NODE LINE", which goes to that node, or to all if
 // NODE is "*". This process answers "serves yes" or "serves no": whether the nodes meet at this one. Then it
 // passes on "up NODE ADDRESS LINE" (at the node where they meet) and "down LINE", and reports "lost NODE"
-// (nothing arrives from it), "back NODE", "warning TEXT", "unusable WHY" (it can't join, or can't continue),
-// and "gone WHY" (the node where they meet can't be reached). After the last two, "meet JSON" makes it begin
-// again at another place.
+// (nothing arrives from it), "back NODE", "stranger ADDRESS" (a connection from there was refused), "warning
+// TEXT", "unusable WHY" (it can't join, or can't continue), and "gone WHY" (the node where they meet can't be
+// reached). After the last two, "meet JSON" makes it begin again at another place.
 //
 // "store ROUND here" opens the store for this node's ranks, "store ROUND tcp" also at a port; the answer is
 // "store ROUND NAME PORT ADDRESS". When its input ends, it still delivers the lines that it was given.

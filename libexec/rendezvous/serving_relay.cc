@@ -71,13 +71,14 @@ void ServingRelay::run() {
     constexpr std::size_t kNodes = 0, kAccess = 1, kEvents = 2, kRanks = 3, kLauncher = 4;
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
     wait_for_any(items, kLookEvery);
+    // Each look at one of them costs as much as a node's heartbeat.
+    const auto has_news = [&items](std::size_t of) { return of < items.size() && items[of].revents != 0; };
+    if (has_news(kEvents)) look_at_connections();  // at once: a stranger's is soon over
     const bool is_quiet = Clock::now() - busy > kQuietAfter;
     if (is_quiet) std::this_thread::sleep_for(kNap);
     const auto now = Clock::now();
-    // Each look at one of them costs as much as a node's heartbeat.
-    const auto has_news = [&items](std::size_t of) { return of < items.size() && items[of].revents != 0; };
-    if (has_news(kAccess)) access_.answer();
-    if (has_news(kEvents)) look_at_connections();
+    if (has_news(kAccess))
+      for (const std::string& refused : access_.answer()) turn_away(refused);
     if (has_news(kNodes)) {
       while (const auto received = receive_from_any(socket_))
         if (!take(*received, now)) busy = now;
@@ -159,13 +160,13 @@ void ServingRelay::take_line(const Received& received, const LineStream::Frame& 
 }
 
 void ServingRelay::look_at_connections() {
-  while (const auto event = events_.next()) {
-    if (event != ConnectionEvents::Event::refused || std::exchange(has_warned_of_strangers_, true)) continue;
-    launcher_.tell("warning", "a connection to " + place_.address_and_port() +
-                                  " was refused, as all others like it will be: a node needs the "
-                                  "same main_address and main_port, and " +
-                                  place_.ticket);
-  }
+  while (const auto event = events_.next())
+    if (event == ConnectionEvents::Event::refused) turn_away(events_.address());
+}
+
+void ServingRelay::turn_away(const std::string& address) {
+  constexpr std::size_t kMostKept = 1000;
+  if (strangers_.size() < kMostKept && strangers_.insert(address).second) launcher_.tell("stranger", address);
 }
 
 bool ServingRelay::all_have_everything() {

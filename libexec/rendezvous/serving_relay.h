@@ -39,6 +39,8 @@ class ServingRelay {
   void take_line(const Received& received, const LineStream::Frame& frame, LineStream& lines,
                  Clock::time_point now);
   void look_at_connections();
+  /// Reports a host whose connection was refused, once; "" if its address is not known.
+  void turn_away(const std::string& address);
   bool all_have_everything();
   void send(const std::string& node, const std::string& frame);
 
@@ -52,7 +54,7 @@ class ServingRelay {
   std::set<std::string> owed_answers_, owed_later_;
   std::map<std::string, std::set<std::string>> hosts_;  // the addresses that each node's messages came from
   StoreServer store_;
-  bool has_warned_of_strangers_ = false;
+  std::set<std::string> strangers_;  // addresses of hosts whose connections were refused
 };
 
 }  // namespace hookline

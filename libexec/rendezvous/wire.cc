@@ -1,6 +1,7 @@
 #include "libexec/rendezvous/wire.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <zmq.h>
 
 #include <atomic>
@@ -83,18 +84,20 @@ AccessCheck::AccessCheck(zmq::context_t& context, const RunKeys& keys)
   socket_.bind(kAccessCheckAt);
 }
 
-void AccessCheck::answer() {
+std::vector<std::string> AccessCheck::answer() {
+  std::vector<std::string> refused;
   while (true) {
     std::vector<std::string> asked;
     bool more = true;
     while (more) {
       zmq::message_t part;
-      if (!socket_.recv(part, zmq::recv_flags::dontwait)) return;
+      if (!socket_.recv(part, zmq::recv_flags::dontwait)) return refused;
       asked.push_back(part.to_string());
       more = part.more();
     }
     // Version, request, domain, address, identity, mechanism and the client's public key.
     const bool is_ours = asked.size() == 7 && asked[5] == "CURVE" && asked[6] == allowed_;
+    if (!is_ours && asked.size() > 3) refused.push_back(without_ipv4_prefix(asked[3]));
     const std::string answer[] = {"1.0",
                                   asked.size() > 1 ? asked[1] : "",
                                   is_ours ? "200" : "400",
@@ -111,7 +114,7 @@ ConnectionEvents::ConnectionEvents(zmq::context_t& context, zmq::socket_t& watch
     : watched_(watched.handle()), socket_(context, zmq::socket_type::pair) {
   static std::atomic<int> count{0};
   const std::string at = "inproc://events-" + std::to_string(count++);
-  constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+  constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
                           ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED;
   if (zmq_socket_monitor(watched_, at.c_str(), kEvents) != 0) throw zmq::error_t();
@@ -122,17 +125,66 @@ ConnectionEvents::ConnectionEvents(zmq::context_t& context, zmq::socket_t& watch
 // Else libzmq's I/O thread would wait for somebody to read the next event.
 ConnectionEvents::~ConnectionEvents() { zmq_socket_monitor(watched_, nullptr, 0); }
 
-std::optional<ConnectionEvents::Event> ConnectionEvents::next() {
+std::optional<ConnectionEvents::Raw> ConnectionEvents::read() {
   zmq::message_t event, endpoint;
   if (!socket_.recv(event, zmq::recv_flags::dontwait)) return std::nullopt;
   if (event.more()) static_cast<void>(socket_.recv(endpoint, zmq::recv_flags::dontwait));
   std::uint16_t kind = 0;
-  if (event.size() < sizeof kind) return Event::broken_off;
+  std::int32_t value = 0;
+  if (event.size() < sizeof kind + sizeof value) return Raw{};
   std::memcpy(&kind, event.data(), sizeof kind);
-  if (kind == ZMQ_EVENT_CONNECTED) return Event::connected;
-  if (kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return Event::joined;
-  if (kind == ZMQ_EVENT_DISCONNECTED) return Event::disconnected;
-  return kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ? Event::broken_off : Event::refused;
+  std::memcpy(&value, static_cast<const char*>(event.data()) + sizeof kind, sizeof value);
+  return Raw{kind, value};
+}
+
+void ConnectionEvents::ask_for_peer(int descriptor) {
+  sockaddr_storage peer = {};
+  socklen_t size = sizeof peer;
+  auto* const address = reinterpret_cast<sockaddr*>(&peer);
+  std::string digits;
+  if (::getpeername(descriptor, address, &size) == 0) digits = without_ipv4_prefix(digits_of(address, size));
+  // libzmq reports that a connection is over before it closes the descriptor, which the next one may get. So
+  // the answer is about this one if it was not over by then.
+  while (const auto later = read()) {
+    come_.push_back(*later);
+    if (later->kind == ZMQ_EVENT_DISCONNECTED && later->value == descriptor) digits.clear();
+  }
+  peers_[descriptor] = digits;
+}
+
+std::optional<ConnectionEvents::Event> ConnectionEvents::next() {
+  while (true) {
+    std::optional<Raw> raw;
+    if (come_.empty()) {
+      raw = read();
+    } else {
+      raw = come_.front();
+      come_.pop_front();
+    }
+    if (!raw) return std::nullopt;
+    switch (raw->kind) {
+      case ZMQ_EVENT_ACCEPTED:
+        ask_for_peer(raw->value);
+        break;
+      case ZMQ_EVENT_CONNECTED:
+        return Event::connected;
+      case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        return Event::joined;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        if (!peers_.empty()) break;  // this side's AccessCheck has refused it
+        return Event::refused;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        is_refusing_ = true;
+        break;
+      case ZMQ_EVENT_DISCONNECTED: {
+        const auto peer = peers_.extract(raw->value);
+        address_ = peer ? peer.mapped() : "";
+        return std::exchange(is_refusing_, false) ? Event::refused : Event::disconnected;
+      }
+      default:
+        return Event::broken_off;
+    }
+  }
 }
 
 zmq::pollitem_t item_of(const LauncherSocket& launcher, bool reads) {

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,8 +31,8 @@ class AccessCheck {
   AccessCheck(zmq::context_t& context, const RunKeys& keys);
 
   zmq::socket_t& socket() { return socket_; }
-  /// Answers all questions that have come.
-  void answer();
+  /// Answers all questions that have come. Returns the addresses, in digits, of those who are not let in.
+  std::vector<std::string> answer();
 
  private:
   zmq::socket_t socket_;
@@ -50,13 +52,27 @@ class ConnectionEvents {
 
   enum class Event { connected, joined, refused, broken_off, disconnected };
   /// The next one that has come; does not wait. `joined`: both sides have proved that they hold the secret.
-  /// `refused`: the other side has not. `broken_off`: it closed the connection before it could.
-  /// `disconnected`: a connection is over, after `refused` and `broken_off`, too.
+  /// `refused`: the other side has not; at a serving socket not those that AccessCheck refuses. `broken_off`:
+  /// it closed the connection before it could. `disconnected`: a connection is over, after `broken_off`, too.
   std::optional<Event> next();
 
+  /// After `refused` at a serving socket: the other side's address, in digits. Empty if the connection was
+  /// over before that could be asked.
+  const std::string& address() const { return address_; }
+
  private:
+  struct Raw {
+    int kind = 0, value = 0;  // as libzmq has them: the value of some kinds is a descriptor
+  };
+  std::optional<Raw> read();
+  void ask_for_peer(int descriptor);  // of a connection that was just accepted
+
   void* watched_;
   zmq::socket_t socket_;
+  std::deque<Raw> come_;              // but not returned by next() yet
+  std::map<int, std::string> peers_;  // addresses of a serving socket's connections, by descriptor
+  bool is_refusing_ = false;          // the connection whose end is the next event
+  std::string address_;
 };
 
 /// What to wait for at the launcher's end: lines, if `reads`, and room for those that are left to be sent.

@@ -6,7 +6,6 @@
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -66,16 +65,10 @@ void ignore_closed_connections() {
 
 /// This machine's address on the route to `host`, at which the others can reach it.
 std::string address_towards(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (const int failure = ::getaddrinfo(host.c_str(), "1", &hints, &found); failure != 0) {
-    throw Error("MASTER_ADDR is '" + host + "', which can't be resolved: " + ::gai_strerror(failure));
-  }
-  std::string address;
-  for (const addrinfo* candidate = found; candidate && address.empty(); candidate = candidate->ai_next)
-    address = own_address_towards(*candidate);
-  ::freeaddrinfo(found);
+  std::string why_unknown;
+  const std::string address = own_address_towards(host, why_unknown);
+  if (!why_unknown.empty())
+    throw Error("MASTER_ADDR is '" + host + "', which can't be resolved: " + why_unknown);
   if (address.empty())
     throw Error("no network interface of this machine leads to MASTER_ADDR '" + host + "'");
   return address;

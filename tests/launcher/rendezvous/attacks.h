@@ -45,7 +45,7 @@ inline const std::vector<Attack>& attacks() {
        {"LauncherStore.IsNotReachedByATcpStoreAtTheMeetingPlace"}},
       {"",
        "a launcher, or libzmq's own client, with another token",
-       "refused and logged once; the launcher says what it needs",
+       "refused, and logged with the host's address; the launcher says what it needs",
        {"Strangers.WithAnotherTokenAreRefused", "Strangers.ALauncherWithAnotherTokenSaysWhatItNeeds",
         "Strangers.AreAllOtherUsersIfNoTokenIsGiven", "Strangers.StayOutOfAnInsecureRunThatHasAToken"}},
       {"",

@@ -48,7 +48,10 @@ TEST_F(Nodes, RunTheirShareOfTheRanks) {
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(third.exit_code, 0) << third.err;
-  EXPECT_THAT(first.err, HasSubstr("hookline: 4 ranks on 3 nodes: "));
+  const std::string here = testing::host_name();
+  EXPECT_THAT(first.err, HasSubstr("hookline: 4 ranks on 3 nodes: " + here + " (2), " + here + " (1) and " +
+                                   here + " (1)\n"));
+  EXPECT_THAT(second.err, HasSubstr("hookline: 4 ranks on 3 nodes: this is node 1, with rank 2\n"));
   EXPECT_THAT(first.out, AllOf(HasSubstr("[0] rank 0 of 4, restart 0, at " + Hosts::address(0) + "\n"),
                                HasSubstr("[1] rank 1 of 4, ")));
   EXPECT_THAT(second.out, HasSubstr("[2] rank 2 of 4, "));
@@ -136,7 +139,9 @@ TEST_F(Nodes, FormAgainWithoutALauncherThatIsKilled) {
   for (int i = 0; i < 3; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-3-restart0") && there("here1-of-3-restart0") && there("here2-of-3-restart0"));
   nodes[1]->signal(SIGKILL);
-  EXPECT_EQ(nodes[1]->wait().exit_code, 128 + SIGKILL);
+  const ProcessResult killed = nodes[1]->wait();
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL);
+  EXPECT_THAT(killed.err, Not(HasSubstr("can't reach the other nodes")));
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
   let_all_exit(0);
   EXPECT_EQ(nodes[0]->wait().exit_code, 0);
@@ -279,7 +284,8 @@ TEST_F(Nodes, SayWhyTheRendezvousFails) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, ContainsRegex("can't take part in the run: it differs [^\n]*:\n"
                                         "  rendezvous.run_id is \"auto\" on \\S+ and \"mine\" on \\S+\n"));
-  EXPECT_TRUE(first->wait_for("hookline: warning: a node was refused: it differs "));
+  EXPECT_TRUE(
+      first->wait_for("hookline: warning: the node " + testing::host_name() + " was refused: it differs "));
   result = end_of(1, {"launch.nnodes=2", rank(1), "ddp.comm_hook=fp16"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
@@ -393,15 +399,15 @@ TEST_F(Nodes, SayThatTheyHaveAddressesOfTwoFamilies) {
   for (int i = 0; i < 2; ++i)
     nodes.push_back(launch(i, {"launch.nnodes=2", "rendezvous.main_address=meeting", "launch.max_restarts=0"},
                            {RESUMING_RANK_PROGRAM}));
-  for (const auto& node : nodes) {
-    const ProcessResult result = node->wait();
-    EXPECT_EQ(result.exit_code, 1) << result.err;
-    EXPECT_THAT(
-        result.err,
-        HasSubstr("node 0 has the IPv4 address 10.99.0.1, and node 1 has the IPv6 address fd99::2: they "
-                  "can't connect to each other. Set [rendezvous] main_address to an address in "
-                  "digits, or to a name that stands for the same family on every host\n"));
-  }
+  const ProcessResult second = nodes[1]->wait();
+  EXPECT_EQ(second.exit_code, 2) << second.err;
+  const std::string why = ": its ranks have the address fd99::2, and those of the node " +
+                          testing::host_name() + " have 10.99.0.1, so they can't connect to each other: ";
+  EXPECT_THAT(second.err, HasSubstr("hookline: error: this node can't take part in the run" + why));
+  EXPECT_TRUE(
+      nodes[0]->wait_for("hookline: warning: the node " + testing::host_name() + " was refused" + why));
+  nodes[0]->signal(SIGTERM);
+  EXPECT_EQ(nodes[0]->wait().exit_code, 128 + SIGTERM);
   const ProcessResult refused =
       launch(2, {"launch.nnodes=2", "rendezvous.main_address=fd99::1"}, {"./train"})->wait();
   EXPECT_EQ(refused.exit_code, 2);

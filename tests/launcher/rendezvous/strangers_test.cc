@@ -1,5 +1,5 @@
-// Attacks on the place where the nodes of a run meet, by those who hold no token: a run forms and ends as if
-// nobody had tried.
+// Attacks on the place where the nodes of a run meet, by strangers and by those who hold its token: a run
+// forms and ends as if nobody had tried.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -137,7 +137,7 @@ class Strangers : public ::testing::Test {
 };
 
 constexpr const char* kRefused =
-    "was refused, as all others like it will be: a node needs the same main_address and main_port, and the "
+    "was refused: a node needs the same main_address and main_port, and the "
     "token that is here in $HOOKLINE_TOKEN\n";
 
 constexpr const char* kNoHosts = "network namespaces can't be made here (run as root)";
@@ -370,7 +370,7 @@ TEST_F(Strangers, OfASecondRunAtTheAddressAreRefused) {
                                       HasSubstr("arguments is (none) on "), HasSubstr("--other on ")));
   const auto second = launch(1);
   expect_a_good_end(*first, *second);
-  EXPECT_THAT(first->err(), AllOf(HasSubstr("a node was refused: "), HasSubstr("--other on ")));
+  EXPECT_THAT(first->err(), AllOf(HasSubstr(" was refused: "), HasSubstr("--other on ")));
 }
 
 TEST_F(Strangers, WhoCutConnectionsDoNotEndTheRun) {
@@ -581,7 +581,7 @@ TEST_F(Strangers, WhoHoldTheTokenAndNameAProgramRunNothing) {
     std::this_thread::sleep_for(milliseconds(200));
     EXPECT_EQ(::open(pipe.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC), -1) << "nobody reads it";
   });
-  EXPECT_THAT(log, HasSubstr("a node was refused: ")) << "its hello was read";
+  EXPECT_THAT(log, HasSubstr(" was refused: it differs ")) << "its hello was read";
   EXPECT_FALSE(has("owned"));
 }
 
@@ -606,7 +606,7 @@ TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
                     "$HOOKLINE_TOKEN\n")));
   const auto second = launch(1);
   EXPECT_THAT(expect_a_good_end(*first, *second),
-              HasSubstr("hookline: warning: a connection to " + place + " " + kRefused));
+              HasSubstr("hookline: warning: a connection from 127.0.0.1 to " + place + " " + kRefused));
 }
 
 TEST_F(Strangers, AreAllOtherUsersIfNoTokenIsGiven) {
@@ -703,6 +703,12 @@ TEST_F(Strangers, TokensThatCannotBeUsedAreRefused) {
   EXPECT_EQ(
       error_of("secret", ""),
       "hookline: error: $HOOKLINE_TOKEN is too short for a token: it has 6 of at least 32 characters; " +
+          make_one);
+  ProcessOptions empty = options_of(0);
+  empty.environment["HOOKLINE_TOKEN"] = "";
+  EXPECT_EQ(
+      Process(HOOKLINE_BINARY, empty).wait().err,
+      "hookline: error: $HOOKLINE_TOKEN is too short for a token: it has 0 of at least 32 characters; " +
           make_one);
   folder_.write("two", kToken + "\n" + kToken + "\n");
   std::filesystem::permissions(folder_.path() / "two", std::filesystem::perms::owner_read);

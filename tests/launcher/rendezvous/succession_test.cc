@@ -162,7 +162,7 @@ TEST_F(Successors, EndIfTheSecondLauncherIsKilledToo) {
 TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfNoneHaveStarted) {
   const auto first = launch(0, {"launch.nnodes=2:3", "rendezvous.last_call_seconds=600"});
   const auto second = launch(1, {"launch.nnodes=2:3", "rendezvous.last_call_seconds=600"});
-  ASSERT_TRUE(second->wait_for("joined the nodes at"));
+  ASSERT_TRUE(second->wait_for(" joined: 2 of 3 nodes\n"));
   first->signal(SIGKILL);
   const ProcessResult result = second->wait();
   EXPECT_EQ(result.exit_code, 1);

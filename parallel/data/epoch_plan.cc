@@ -86,7 +86,11 @@ std::int64_t EpochPlan::epoch() const {
 
 void EpochPlan::asked_for_epoch() {
   if (std::exchange(is_asked_, true)) return;
-  if (!is_under_way()) asks_ = asks_ || !trains_ || (is_resumed_ && skipped_passes_ == 0);
+  if (!is_under_way()) {
+    asks_ = asks_ || !trains_ || (is_resumed_ && skipped_passes_ == 0);
+    // No pass so far had training, and the program's epochs begin here, however many there were.
+    if (!trains_ && !is_resumed_ && !next_epoch_) offset_ = now_.epoch;
+  }
   first_asked_epoch_ = epoch();
   first_asked_in_pass_ = is_under_way() ? now_.number : 0;
 }

@@ -335,6 +335,11 @@ void look_at_batch(DataLoader<Rows>& training, LinearImpl& net) {
   EXPECT_EQ(net.forward((*training.begin()).data + torch::rand({2, 4})).size(0), 2);
 }
 
+void look_twice(DataLoader<Rows>& training, LinearImpl& net) {
+  look_at_batch(training, net);
+  look_at_batch(training, net);
+}
+
 void keep_iterator(DataLoader<Rows>& training, LinearImpl& net) {
   auto batch = training.begin();
   EXPECT_EQ(net.forward(batch->data).size(0), 2);
@@ -379,9 +384,15 @@ TEST(TrainingLoop, ResumesExactlyIfItReadsTheEpochAfterEach) {
 
 TEST(TrainingLoop, ResumesExactlyAfterPeekingAtABatch) {
   expect_same_after_resuming({.asks = true, .before = look_at_batch});
+  expect_same_after_resuming({.asks = true, .before = look_twice});
   expect_same_after_resuming({.asks = true, .before = keep_iterator});
   expect_same_after_resuming({.asks = true, .behind = look_at_batch});
   expect_same_after_resuming({.asks = true, .inside = look_at_batch});
+}
+
+TEST(TrainingLoop, HasAllItsEpochsAfterAnyNumberOfLooksAtABatch) {
+  for (const auto& look : {look_at_batch, look_twice})
+    EXPECT_EQ(run_program({}, {.asks = true, .before = look}).steps, 12);
 }
 
 TEST(TrainingLoop, ResumesExactlyDespiteAKeptTrainingIterator) {

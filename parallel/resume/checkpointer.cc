@@ -179,6 +179,11 @@ void Checkpointer::restore(const CheckpointPart& part) {
 
 void Checkpointer::restore_random() {
   load_random(world_->device(), from_->part(kRandomPart), resumption_);
+  // Only rank 0 logs, and it is none of those that the checkpoint lacks.
+  if (resumption_.ranks > resumption_.saved_ranks)
+    resumption_.resets.push_back("random numbers of the " +
+                                 count_text(resumption_.ranks - resumption_.saved_ranks, "rank") +
+                                 " that the saved run did not have");
   if (std::exchange(random_was_told_, true)) resumption_.resets.clear();
   resumption_.tell_resets(world_->rank() == 0);
 }

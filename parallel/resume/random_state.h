@@ -11,7 +11,8 @@ namespace hookline {
 /// torch.get_rng_state().
 SavedPart save_random(c10::Device device);
 
-/// A rank that has no part of the checkpoint keeps its streams, with a warning.
+/// Leaves a stream as it is if the checkpoint does not hold it for this rank, and adds it to
+/// `resumption.resets`.
 void load_random(c10::Device device, const SavedPart& saved, Resumption& resumption);
 
 }  // namespace hookline

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text/count_text.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/tensor_file.h"
 #include "parallel/accelerator.h"
@@ -168,6 +169,10 @@ TEST(Checkpoint, ResumesOnAnotherNumberOfRanksAndLogsWhatIsLost) {
                 HasSubstr("warning: not restored from '" + folder.string() + "' (saved by 2 ranks, now " +
                           std::to_string(ranks) +
                           "): what power_sgd(rank=1, start=2) kept on each rank, such as error feedback\n"));
+    if (ranks > 2) {
+      EXPECT_THAT(told, HasSubstr("): random numbers of the " + count_text(ranks - 2, "rank") +
+                                  " that the saved run did not have\n"));
+    }
     EXPECT_EQ(told.find("the exact place in epoch 0: 4 samples will be seen again, since the samples are "
                         "divided into other batches now\n") != std::string::npos,
               ranks == 3);

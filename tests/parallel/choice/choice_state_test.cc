@@ -32,7 +32,7 @@ using testing::Trainer;
 constexpr int kBeforeTheChoice = 1 + 3 + 8;
 
 TEST(HookChoice, TriesEachSettingOnRequest) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.try_each = true;
     Trainer trainer(world, {"fp16", "free", "slow"}, options);
@@ -53,7 +53,7 @@ TEST(HookChoice, TriesEachSettingOnRequest) {
 }
 
 TEST(HookChoice, GivesUpAHookWhoseErrorIsTooLarge) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.max_error = 0.9;
     Trainer trainer(world, {"forgetful"}, options);
@@ -68,7 +68,7 @@ TEST(HookChoice, GivesUpAHookWhoseErrorIsTooLarge) {
 }
 
 TEST(HookChoice, GivesUpAHookWhoseErrorWasNotANumberOnce) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"lapsing"});
     trainer.train(kMeasured + 1);
     EXPECT_EQ(trainer.chosen(), "lapsing");
@@ -80,7 +80,7 @@ TEST(HookChoice, GivesUpAHookWhoseErrorWasNotANumberOnce) {
 
 // A setting less exact than one that exceeded the error limit is not tried.
 TEST(HookChoice, AlsoGivesUpHooksThatCompressMore) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.max_error = 0.9;
     options.bucket_bytes = {64 << 20};
@@ -94,7 +94,7 @@ TEST(HookChoice, AlsoGivesUpHooksThatCompressMore) {
 }
 
 TEST(HookChoice, RemembersRejectedHooksAcrossACheckpoint) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.max_error = 0.9;
     Trainer before(world, {"forgetful"}, options);
@@ -109,7 +109,7 @@ TEST(HookChoice, RemembersRejectedHooksAcrossACheckpoint) {
 }
 
 TEST(HookChoice, KeepsAHookWhoseErrorIsPermitted) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     ChoiceOptions options;
     options.max_error = 1.1;
     Trainer trainer(world, {"forgetful"}, options);
@@ -120,7 +120,7 @@ TEST(HookChoice, KeepsAHookWhoseErrorIsPermitted) {
 }
 
 TEST(HookChoice, ReportsTheMeasurementsBehindIt) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free", "fp16"});
     EXPECT_EQ(trainer.chooser->report().chosen, "");
     trainer.train(kMeasured + 1 + kProved);
@@ -148,7 +148,7 @@ TEST(HookChoice, ReportsTheMeasurementsBehindIt) {
 }
 
 TEST(HookChoice, RefusesAHookThatTheProgramRegistersByHand) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free"});
     trainer.model.register_comm_hook(
         Registry::instance().build("fp16", "no", {}, trainer.model.ddp().hook_context()));
@@ -161,7 +161,7 @@ TEST(HookChoice, RefusesAHookThatTheProgramRegistersByHand) {
 
 TEST(HookChoice, ResumesFromACheckpoint) {
   // The other hook is so slow that noise cannot make it win.
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer before(world, {"free", "slow"});
     EXPECT_TRUE(before.chooser->save().at("chosen").is_null());
     before.train(kMeasured + 1 + kProved);
@@ -177,7 +177,7 @@ TEST(HookChoice, ResumesFromACheckpoint) {
 }
 
 TEST(HookChoice, IsMadeAgainIfTheSavedOneDoesNotFit) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer before(world, {"free"});
     before.train(kMeasured + 1 + kProved);
     nlohmann::json saved = before.chooser->save();
@@ -188,15 +188,15 @@ TEST(HookChoice, IsMadeAgainIfTheSavedOneDoesNotFit) {
     stricter.max_error = 0.5;
     Trainer strict(world, {"free"}, stricter);
     EXPECT_EQ(strict.chooser->resume(saved), "[ddp.auto] max_error has changed");
-    saved["ranks"] = 4;
+    saved["ranks"] = 8;
     Trainer fewer(world, {"free"});
-    EXPECT_EQ(fewer.chooser->resume(saved), "it was made for 4 ranks, and there are 2");
+    EXPECT_EQ(fewer.chooser->resume(saved), "it was made for 8 ranks, and there are 4");
     EXPECT_EQ(fewer.hook(), "none");
   });
 }
 
 TEST(HookChoice, IsMadeAgainIfStepTimesHaveChanged) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer before(world, {"free"});
     before.train(kMeasured + 1 + kProved);
     nlohmann::json saved = before.chooser->save();
@@ -253,7 +253,7 @@ TEST(HookChoice, MeasuresALinkThatIsNotAsNamed) {
 
 TEST(HookChoice, SaysThatALinkHasNoEffectOnOneHost) {
   const testing::Messages messages;
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     RunConfig config;
     config.ddp.comm_hook = "auto";
     config.auto_hook.link = "1gbit,0.1ms";
@@ -292,12 +292,12 @@ TEST(HookChoice, IsSavedInCheckpoints) {
     return hook;
   };
   const std::string state = folder.path() / "state";
-  run_ranks_over_gloo(2, [&](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [&](const std::shared_ptr<World>& world) {
     Accelerator accelerator(config, world);
     EXPECT_EQ(train(accelerator, "", state, /*steps=*/150), "none");
     EXPECT_THAT(accelerator.wire_summary(), HasSubstr("free, chosen by auto"));
   });
-  run_ranks_over_gloo(2, [&](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [&](const std::shared_ptr<World>& world) {
     Accelerator accelerator(config, world);
     EXPECT_EQ(train(accelerator, state, "", 3), "free");
   });

@@ -27,7 +27,7 @@ using testing::run_ranks_over_gloo;
 using testing::Trainer;
 
 TEST(HookChooser, ChoosesTheFasterHookAfterMeasuring) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free", "slow"});
     trainer.train(kMeasured);
     EXPECT_EQ(trainer.chosen(), "measuring");
@@ -41,7 +41,7 @@ TEST(HookChooser, ChoosesTheFasterHookAfterMeasuring) {
 }
 
 TEST(HookChooser, StaysWithoutAHookIfEveryHookIsSlower) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"slow"});
     trainer.train(kMeasured + kProved + 3 * kWindow);
     EXPECT_EQ(trainer.chosen(), "no hook");
@@ -51,7 +51,7 @@ TEST(HookChooser, StaysWithoutAHookIfEveryHookIsSlower) {
 }
 
 TEST(HookChooser, GivesUpAHookWhoseStepsAreSlowerThanPredicted) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"deceptive"});
     trainer.train(kMeasured + 1);
     EXPECT_EQ(trainer.chosen(), "deceptive");
@@ -65,7 +65,7 @@ TEST(HookChooser, GivesUpAHookWhoseStepsAreSlowerThanPredicted) {
 }
 
 TEST(HookChooser, StopsMeasuringAFarSlowerHookEarly) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"deceptive"}, {}, /*first_window=*/20);
     trainer.train(kMeasured + 1 + 2 + 7);
     EXPECT_EQ(trainer.hook(), "free") << "the deceptive one";
@@ -75,7 +75,7 @@ TEST(HookChooser, StopsMeasuringAFarSlowerHookEarly) {
 }
 
 TEST(HookChooser, TriesTheNextHookWhenOneIsGivenUp) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"deceptive", "free"});
     trainer.train(kMeasured + 1 + 2 * kProved + kWindow);
     EXPECT_EQ(trainer.chosen(), "free");
@@ -83,7 +83,7 @@ TEST(HookChooser, TriesTheNextHookWhenOneIsGivenUp) {
 }
 
 TEST(HookChooser, IgnoresEvaluations) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free"});
     for (int step = 0; step < kMeasured + 1; ++step) {
       trainer.train(1);
@@ -98,7 +98,7 @@ TEST(HookChooser, IgnoresEvaluations) {
 
 TEST(HookChooser, ChoosesAgainOnceWhenTheRunChanges) {
   fickle_takes = 0;
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"fickle"});
     trainer.train(kMeasured + 1 + kProved + kWindow);
     EXPECT_EQ(trainer.chosen(), "fickle");
@@ -112,7 +112,7 @@ TEST(HookChooser, ChoosesAgainOnceWhenTheRunChanges) {
 }
 
 TEST(HookChooser, IsNotMovedByNoise) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     Trainer trainer(world, {"free"});
     trainer.train(kMeasured + 1 + kProved + 8 * kWindow, [&] {
       if (trainer.step % 7 == 3 * world->rank()) std::this_thread::sleep_for(std::chrono::milliseconds(60));
@@ -131,7 +131,7 @@ ChoiceOptions in_sizes() {
 
 // The hook takes longer with more buckets: one bucket beats the config's two, and 16.
 TEST(HookChooser, ChoosesTheSizeOfBuckets) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     testing::TrainerOf<testing::ManyImpl> trainer(world, {"toll"}, in_sizes());
     trainer.train(kMeasured - 1);
     EXPECT_EQ(trainer.model.ddp().buckets().size(), 16U) << "that is how steps are measured";
@@ -147,7 +147,7 @@ TEST(HookChooser, ChoosesTheSizeOfBuckets) {
 }
 
 TEST(HookChooser, ResumesInTheBucketsThatItChose) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     testing::TrainerOf<testing::ManyImpl> before(world, {"toll"}, in_sizes());
     before.train(kMeasured + 1);
     const nlohmann::json saved = nlohmann::json::parse(before.chooser->save().dump());
@@ -168,7 +168,7 @@ TEST(HookChooser, ResumesInTheBucketsThatItChose) {
 }
 
 TEST(HookChooser, ChoosesOnlyTheBucketSizeIfNoHookIsPermitted) {
-  run_ranks_over_gloo(2, [](const std::shared_ptr<World>& world) {
+  run_ranks_over_gloo(4, [](const std::shared_ptr<World>& world) {
     testing::TrainerOf<testing::ManyImpl> trainer(world, {}, in_sizes());
     trainer.train(kMeasured + 1);
     EXPECT_THAT(trainer.chosen(), HasSubstr("no hook"));

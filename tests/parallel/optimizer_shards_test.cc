@@ -17,6 +17,7 @@
 #include "tests/support/failure.h"
 #include "tests/support/logged_messages.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/waves.h"
 
 namespace hookline {
 namespace {
@@ -40,11 +41,7 @@ struct NetImpl : torch::nn::Module {
     gain = register_parameter("gain", torch::ones({}));
     frozen = register_parameter("frozen", torch::full({3}, 0.5), /*requires_grad=*/false);
     conv->to(torch::kFloat);
-    std::int64_t seed = 0;
-    const torch::NoGradGuard no_grad;
-    for (auto& parameter : parameters())
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.7 + ++seed).view(parameter.sizes()) *
-                      0.3);
+    testing::set_to_waves(*this, 0.3);
     conv->weight.set_data(conv->weight.contiguous(torch::MemoryFormat::ChannelsLast));
   }
   at::Tensor forward(const at::Tensor& x, bool with_spare = true) {

@@ -17,6 +17,7 @@
 #include "tests/support/failure.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/waves.h"
 
 namespace hookline {
 namespace {
@@ -42,10 +43,7 @@ struct ChainImpl : torch::nn::Module {
       units.push_back(
           register_module("u" + std::to_string(i), FsdpUnit<torch::nn::Linear>(widths[i], widths[i + 1])));
     head = register_module("head", torch::nn::Linear(widths.back(), 2));
-    const torch::NoGradGuard no_grad;
-    std::int64_t seed = 0;
-    for (auto& parameter : parameters())
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.9 + ++seed).view(parameter.sizes()));
+    testing::set_to_waves(*this);
   }
   at::Tensor forward(const at::Tensor& x) { return run(*this, x); }
   Forward run;

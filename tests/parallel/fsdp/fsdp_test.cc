@@ -20,6 +20,7 @@
 #include "tests/support/activation_checkpointing.h"
 #include "tests/support/failure.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/waves.h"
 
 namespace hookline {
 namespace {
@@ -62,11 +63,7 @@ struct NetImpl : torch::nn::Module {
     scale = register_parameter("scale", torch::ones({3}, torch::kDouble));
     frozen = register_parameter("frozen", torch::full({3}, 0.5), /*requires_grad=*/false);
     calls = register_buffer("calls", torch::zeros({1}));
-    std::int64_t seed = 0;
-    const torch::NoGradGuard no_grad;
-    for (auto& parameter : parameters())
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.7 + ++seed).view(parameter.sizes()) *
-                      0.5);
+    testing::set_to_waves(*this, 0.5);
   }
   at::Tensor forward(const at::Tensor& x) {
     const torch::Tensor y = last->forward(rest->forward(first->forward(in->forward(x))));
@@ -477,11 +474,7 @@ struct LayersImpl : torch::nn::Module {
   LayersImpl(int count, Forward forward_in) : run(std::move(forward_in)) {
     for (int i = 0; i < count; ++i)
       layers.push_back(register_module("u" + std::to_string(i), FsdpUnit<torch::nn::Linear>(4, 4)));
-    std::int64_t seed = 0;
-    const torch::NoGradGuard no_grad;
-    for (auto& parameter : parameters())
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.9 + ++seed).view(parameter.sizes()) *
-                      0.5);
+    testing::set_to_waves(*this, 0.5);
   }
   at::Tensor forward(const at::Tensor& x) { return run(*this, x); }
   Forward run;
@@ -894,10 +887,9 @@ struct ConvolutionsImpl : torch::nn::Module {
   ConvolutionsImpl() {
     first = register_module("first", FsdpUnit<torch::nn::Conv2d>(torch::nn::Conv2dOptions(3, 5, 3)));
     second = register_module("second", torch::nn::Conv2d(torch::nn::Conv2dOptions(5, 4, 2)));
-    std::int64_t seed = 0;
+    testing::set_to_waves(*this);
     const torch::NoGradGuard no_grad;
     for (auto& parameter : parameters()) {
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.7 + ++seed).view(parameter.sizes()));
       if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
     }
   }

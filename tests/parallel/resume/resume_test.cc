@@ -13,6 +13,7 @@
 #include "parallel/accelerator.h"
 #include "tests/support/process.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/waves.h"
 
 namespace hookline {
 namespace {
@@ -36,11 +37,7 @@ struct NetImpl : torch::nn::Module {
     deep = register_module("deep", torch::nn::Linear(600, 600));
     norm = register_module("norm", torch::nn::BatchNorm1d(600));
     head = register_module("head", torch::nn::Linear(600, 6));
-    const torch::NoGradGuard no_grad;
-    std::int64_t seed = 0;
-    for (auto& parameter : parameters())
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.7 + ++seed).view(parameter.sizes()) *
-                      0.1);
+    testing::set_to_waves(*this, 0.1);
   }
   at::Tensor forward(const at::Tensor& x) {
     return head->forward(norm->forward(torch::relu(deep->forward(torch::relu(wide->forward(x))))));

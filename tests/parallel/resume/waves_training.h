@@ -13,6 +13,7 @@
 
 #include "parallel/hookline.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/waves.h"
 
 namespace hookline::testing {
 
@@ -30,11 +31,7 @@ struct NetImpl : torch::nn::Module {
     norm = register_module("norm", torch::nn::BatchNorm1d(13));
     deep = register_module("deep", FsdpUnit<torch::nn::Linear>(13, 13));
     head = register_module("head", torch::nn::Linear(13, 3));
-    std::int64_t seed = 0;
-    const torch::NoGradGuard no_grad;
-    for (auto& parameter : parameters())
-      parameter.copy_(torch::sin(torch::arange(parameter.numel()) * 0.7 + ++seed).view(parameter.sizes()) *
-                      0.4);
+    testing::set_to_waves(*this, 0.4);
   }
   at::Tensor forward(const at::Tensor& x) {
     return head->forward(torch::tanh(deep->forward(norm->forward(wide->forward(x)))));

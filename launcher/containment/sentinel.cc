@@ -119,8 +119,8 @@ void Sentinel::watch(pid_t agent, pid_t launcher, RunBounds& bounds) {
   // Only here: the agent and the ranks stay in the terminal's session.
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGCONT);  // SIGCONT continues a stopped process even if it is blocked
-  call_oneself(kSentinelName);
   close_all_but(bounds.descriptors());
+  call_oneself(kSentinelName);
   siginfo_t end{};
   // Reap the agent only after its status is recorded: the launcher finds it there, or else reaps the agent
   // itself.

@@ -18,10 +18,10 @@ namespace hookline {
 ///   "optimizer" and "other" of a step; both only if `seconds` are known
 /// - bytes_per_step: sent by this rank for its models, on average; uncompressed_bytes_per_step: size of the
 ///   gradients; stage_bytes: bytes_per_step by stage ("gradients", "q"); pipeline: the hooks in use
-/// - models: for each model, the previous four members, and its "choice" (choice_report.h) if it chose its
-///   hook
-/// - choice: for the first model that chose its hook, "chosen", "predicted_seconds", "measured_seconds",
-///   "no_hook_seconds"
+/// - models: for each model, the previous four members, and with comm_hook = "auto" its "choice"
+///   (choice_report.h)
+/// - choice: for the first model with comm_hook = "auto", "chosen" (null if no hook was chosen yet),
+///   "predicted_seconds", "measured_seconds", "no_hook_seconds"
 /// - peak_memory_bytes: of the process (getrusage); peak_gpu_memory_bytes: of its tensors on `device`, if
 ///   that is a GPU (torch.cuda.max_memory_allocated)
 void write_run_summary(const std::filesystem::path& file, std::int64_t steps,

@@ -22,7 +22,7 @@ namespace {
 std::terminate_handler before = nullptr;
 
 [[noreturn]] void end(const char* message, int code) {
-  Trackers::end_all(RunEnd::failed);  // after handle() has informed the other ranks
+  Trackers::end_all(RunEnd::failed);  // after handle() has let the other ranks read a failure
   log::error(message);
   std::fflush(nullptr);
   std::_Exit(code);

@@ -37,7 +37,7 @@ ResolvedPoint SweepPoints::point(const Assignments& values) {
   if (!resolution.ok()) return point;
   point.problems.clear();
   RunConfig config = resolution.config;
-  if (has_many_nodes(config.launch)) point.problems = "a trial runs on one node: launch.nnodes is 1\n";
+  if (has_many_nodes(config.launch)) point.problems = "a trial runs on one node: launch.nnodes must be 1\n";
   const bool needs_gpu = config.launch.device == "cuda" || config.launch.backend == "nccl";
   if (run_here_ && needs_gpu && visible_gpus() == 0)
     point.problems = "it needs a GPU, and " + why_no_gpu() + "\n";

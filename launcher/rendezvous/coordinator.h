@@ -111,8 +111,8 @@ class Coordinator {
   Words succession_for(const std::string& newcomer);
   Words stop(const std::string& why);
   Words stopped(Time now);
-  /// The reason to end the run, if this round, which lost a node, got no further than earlier ones that did;
-  /// else empty.
+  /// The reason to end the run, if this round, which lost a node, got no further than earlier rounds that
+  /// lost one; else empty.
   std::string no_progress() const;
   Words finish(int exit_code, const std::string& why);
   /// For the log of the coordinator's node.

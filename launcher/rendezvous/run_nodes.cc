@@ -146,8 +146,8 @@ class NodeRun {
     place.store_name = store_name_;
     place.interface = interface_towards(store_address_);
     place.has_agent_store = setup_.has_agent_store;
-    // The store of a Python program takes only connections from where this node has joined, so they must go
-    // the same way. And by a loopback address, no other host reaches this one.
+    // The store of a Python program accepts only connections from addresses that nodes have joined from, so
+    // ranks must connect by the same route. And a loopback address would lead no other host to this one.
     if (place.has_agent_store || (!is_alone() && is_name_of_loopback(meeting_.address)))
       place.main_address = store_address_;
     StoreSocket store = std::move(store_);

@@ -121,7 +121,8 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
       throw SlurmError(refusal);
     }
     if (job.number.empty() && dynamic_cast<const LostAnswer*>(&refusal))
-      throw LostAnswer(refusal.what() + std::string("; the same command finds out, and then continues"));
+      throw LostAnswer(refusal.what() +
+                       std::string("; the same 'hookline sweep' command finds out, and then continues"));
     if (job.number.empty()) {
       fs::remove(with(job.stem, kRecord), error);
       throw;

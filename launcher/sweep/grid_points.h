@@ -15,9 +15,9 @@ namespace hookline {
 /// The most grid points that a sweep may have.
 inline constexpr std::size_t kMostGridPoints = 100'000;
 
-/// The grid points that grids and searches come to, in the order of the file, each once, without those that
-/// are excluded. Every one holds the fixed values too. The same file gives the same grid points. Throws Error
-/// if there are more than kMostGridPoints.
+/// The grid points that the grids come to, in the order of the file, and then those of the searches; each
+/// once, without those that are excluded. Every one holds the fixed values too. The same file gives the same
+/// grid points. Throws Error if there are more than kMostGridPoints.
 std::vector<Assignments> grid_points_of(const SweepFile& sweep);
 
 /// The result of resolving a grid point: a checked config, or the problems with it.
@@ -34,7 +34,7 @@ struct ResolvedPoint {
 
 /// One run of a grid point.
 struct PlannedTrial {
-  std::string id;  // 12 hexadecimal digits: of the resolved config, the program's arguments and the repeat
+  std::string id;  // 12 hexadecimal digits: of the resolved config, the command line and the repeat
   Assignments values;
   std::vector<std::string> program;  // its command line
   std::int64_t repeat = 0;           // of those with the same values, from 0

@@ -34,9 +34,9 @@ struct SweepRun {
   bool is_terminal = false;
   std::string again = {};  // the flags that have run some trials again, for people
 
-  /// "the same command, without --rerun,": what continues from here, for people.
+  /// "the same 'hookline sweep' command, without --rerun,": what continues from here, for people.
   std::string same_command() const {
-    return "the same command" + (again.empty() ? "" : ", without " + again + ",");
+    return "the same 'hookline sweep' command" + (again.empty() ? "" : ", without " + again + ",");
   }
 };
 
@@ -55,9 +55,9 @@ struct SweepEnd {
   std::optional<int> signal;  // that stopped it
 };
 
-/// Runs the waiting trials of `plan` in order until none waits, the budget is used up, or a signal asks to
-/// stop; the state must contain the plan. Reports progress. Throws Error, after stopping all trials, if the
-/// state or a trial's folder can't be written.
+/// Runs the waiting trials of `plan` in order until none waits, the budget is used up, a trial fails and the
+/// settings say to stop then, or a signal asks to stop; the state must contain the plan. Reports progress.
+/// Throws Error, after stopping all trials, if the state or a trial's folder can't be written.
 SweepEnd run_sweep(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals);
 
 }  // namespace hookline

@@ -31,13 +31,13 @@ bool has_diverged(const History& own, std::int64_t from);
 std::string hopeless_by_median(const History& own, const Histories& ended, bool smaller_is_better,
                                std::int64_t from);
 
-/// The last rung at or before `step`: `from`, 3 from, 9 from, …; 0 before the first.
+/// The last rung at or before `step`: `from`, 3 * `from`, 9 * `from`, …; 0 before the first.
 std::int64_t rung_at(std::int64_t step, std::int64_t from);
 
 /// Why asynchronous successive halving stops a running trial: at the last rung that it reached, its value is
 /// not among the best third of all trials that reached that rung. Empty if it may continue. Rungs are at
-/// steps `from`, 3 from, 9 from, … Source: Li et al., A System for Massively Parallel Hyperparameter Tuning
-/// (ASHA), MLSys 2020, algorithm 2.
+/// steps `from`, 3 * `from`, 9 * `from`, … Source: Li et al., A System for Massively Parallel Hyperparameter
+/// Tuning (ASHA), MLSys 2020, algorithm 2.
 std::string hopeless_by_halving(const History& own, const Histories& others, bool smaller_is_better,
                                 std::int64_t from);
 

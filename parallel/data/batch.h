@@ -91,7 +91,7 @@ struct MoveToDevice<std::vector<T>> {
 };
 
 /// True if a loader can move this batch: a tensor, an Example, a vector of those, or a type with `T
-/// to(torch::Device)`.
+/// to(torch::Device)`. Numbers, enums and strings count as well; they are left as they are.
 template <class Batch>
 inline constexpr bool kCanMoveBatch = MoveToDevice<Batch>::possible;
 

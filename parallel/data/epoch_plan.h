@@ -156,7 +156,8 @@ class EpochPlan {
   /// training's epochs; false revokes that.
   void drives(bool drives);
   bool is_driver() const { return drives_ && !is_cycled_ && !is_nested_; }
-  /// True if loops that were done before a resume may be skipped after it, so they need not be restored.
+  /// True if loops that were done before a resume may be skipped after it; the Checkpointer then
+  /// does not restore the loader's position a second time.
   bool may_skip() const { return trains_ && !is_cycled_ && !is_nested_; }
   /// Sets whether this was the training loader at the last step, of all loaders that are trained on.
   void leads(bool leads) { leads_ = leads; }
@@ -183,7 +184,7 @@ class EpochPlan {
     std::int64_t number = 0;
     std::int64_t epoch = 0;        // whose order it has
     std::int64_t first = 0;        // batch of the epoch
-    std::int64_t batches = 0;      // of the epoch, handed out, by other processes too
+    std::int64_t batches = 0;      // of the epoch, handed out, by earlier processes too
     std::int64_t passes_done = 0;  // when it began
     Loop loop = Loop::none;
     bool is_iterated = false;  // has an iterator

@@ -105,8 +105,8 @@ std::optional<std::size_t> TrainingPlace::loader_to_return_to() const {
     if (loaders_[i].get() == at_first_batch) first = i;
   }
   if (at_first_batch) return first;
-  // Either its last batch takes more steps than the ones before, or its loop has ended and the rest of the
-  // enclosing body runs.
+  // No loader is active: either the last driver's latest batch takes more steps than the ones before, or its
+  // loop has ended and the rest of the enclosing body runs.
   if (!active && last_driver_ >= 0) return static_cast<std::size_t>(last_driver_);
   return {};
 }

@@ -119,7 +119,7 @@ class Checkpointer {
   std::optional<Preemption> preemption_;  // if the run keeps checkpoints
   bool is_to_stop_ = false;               // all ranks save at this step and end
   const detail::EpochPlan* waits_for_ =
-      nullptr;  // what is due is saved just before this one loads its next batch
+      nullptr;  // a due checkpoint is saved just before this loader loads its next batch
   const detail::EpochPlan* saved_before_batch_of_ = nullptr;  // and nothing was trained since
   bool told_of_mid_batch_ = false, told_of_other_epoch_ = false, told_of_left_loops_ = false;
   bool told_of_saved_behind_ = false, told_of_saved_in_round_ = false;

@@ -42,7 +42,8 @@ OpenCheckpoint::OpenCheckpoint(const World& world, std::filesystem::path folder)
   const TensorFileHeader header = read_tensor_header(folder_ / notes_of);
   const auto notes = header.metadata.find(kNotesKey);
   if (notes == header.metadata.end())
-    throw Error("'" + (folder_ / notes_of).string() + "' has no notes of the run: it is not a checkpoint's");
+    throw Error("'" + (folder_ / notes_of).string() +
+                "' has no notes of the run: it is not a file of a checkpoint");
   try {
     notes_ = read_json<nlohmann::json>(notes->second, {.values = kMostNotes});
   } catch (const JsonError& problem) {

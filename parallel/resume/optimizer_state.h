@@ -16,9 +16,9 @@ namespace hookline {
 /// collective call then; bytes are each rank's own.
 SavedPart save_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters* shards = nullptr);
 
-/// Cuts the optimizer's state for sharded `parameters` to this rank's pieces where it is still whole: that is
-/// the case if the optimizer took steps, or is Adagrad, before the model or the optimizer was sharded. Only
-/// for the optimizers named above.
+/// Cuts the optimizer's state for sharded `parameters` to this rank's pieces where it is still whole, because
+/// a step, a resume or the constructor (Adagrad's) made it before the model or the optimizer was sharded.
+/// Only for the optimizers named above.
 void cut_optimizer(torch::optim::Optimizer& optimizer, const ShardedParameters& shards,
                    const std::vector<at::Tensor>& parameters);
 

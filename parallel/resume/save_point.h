@@ -26,7 +26,7 @@ class SavePoint {
 
   struct Choice {
     const detail::EpochPlan* loader = nullptr;      // before whose next batch; null: now, unless `waits`
-    bool waits = false;                             // for a later step
+    bool waits = false;                             // for that batch, or without a `loader` for a later step
     const detail::EpochPlan* waited_for = nullptr;  // in vain, if it is saved now
   };
   /// Chooses where to save the checkpoint that is due at `steps`. `now`: wait only for a loader that is

@@ -54,7 +54,7 @@ class FlatParameter {
   const at::Tensor& whole() const { return whole_; }
 
   void allocate();
-  /// The whole, allocated, is filled: parameters may be used.
+  /// Makes the whole parameters usable. Call it once whole() is allocated and has been filled.
   void open();
   void free();
   bool is_allocated() const;

@@ -20,7 +20,7 @@ namespace hookline {
 
 class GradientShares;
 
-/// A parameter of which each rank has a piece of what the optimizer keeps.
+/// A parameter for which each rank keeps only its own piece of the optimizer's state.
 struct ShardedParameter {
   std::string name;
   at::Tensor parameter;                       // the module's variable

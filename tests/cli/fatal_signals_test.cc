@@ -23,7 +23,7 @@ using testing::Process;
 using testing::ProcessResult;
 using testing::Sandbox;
 
-/// Sanitizers install their own handlers for all of these signals except SIGABRT.
+/// Sanitizers install their own handlers for most of these signals, but not for SIGABRT.
 #define SKIP_WITH_SANITIZER() \
   if (testing::kSanitized) GTEST_SKIP() << "the sanitizer handles the signal"
 

@@ -48,7 +48,7 @@ class Stranger : public Sandbox {
   /// Why no unprivileged user can be used here; empty if one can.
   std::string why_none() const {
     const ProcessResult result = run({"--version"});
-    return result.exit_code == 0 ? "" : "nobody else than root can run " HOOKLINE_BINARY ": " + result.err;
+    return result.exit_code == 0 ? "" : "nobody but root can run " HOOKLINE_BINARY ": " + result.err;
   }
 };
 

@@ -623,7 +623,7 @@ TEST(Launch, WarnsWhenABadVariableMakesItRunAlone) {
   EXPECT_EQ(dry_run_under(sandbox, {{"PBS_JOBID", "1"}, {"PBS_NODEFILE", one}}).err, "");
 }
 
-TEST(Launch, RefusesVariablesThatContradictThemselves) {
+TEST(Launch, RefusesAVariableThatIsOutOfRange) {
   const Sandbox sandbox;
   const ProcessResult result = dry_run_under(sandbox, {{"PMI_RANK", "1"}, {"PMI_SIZE", "99999999999"}});
   EXPECT_EQ(result.exit_code, 2);

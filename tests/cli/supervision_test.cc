@@ -412,7 +412,7 @@ TEST(Supervision, StopsAChainOfForkingProcesses) {
   }
 }
 
-/// An interactive shell that runs a launch of two ranks, which are ready.
+/// An interactive shell; launch() starts a launch of two ranks in it, and waits until they are ready.
 class JobControl : public ::testing::Test {
  protected:
   JobControl() {

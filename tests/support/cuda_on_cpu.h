@@ -1,5 +1,6 @@
-// Runs CUDA kernels on the CPU, for tests without a GPU. A .cu file that includes this header first compiles
-// as C++ (tests/cuda/CMakeLists.txt), provided that it launches its kernels with cudaLaunchKernelEx.
+// Runs CUDA kernels on the CPU, for tests without a GPU. A .cu file that is included after this header
+// compiles as C++ (tests/cuda/power_sgd_kernels_on_cpu.cc), provided that it launches its kernels with
+// cudaLaunchKernelEx.
 //
 // Blocks run one after another, and the threads of a block as fibers of the calling thread. Each warp runs as
 // far as it can: until all of its threads wait at a barrier of the block. A missing barrier therefore shows
@@ -8,9 +9,9 @@
 // shared memory and outside buffers of the exact size.
 //
 // There are no streams (a launch is finished when it returns), no atomics and no dynamic shared memory; only
-// one launch may run in a process at a time. Destructors of a kernel's variables may not run, with or without
-// a fault. g++ 12 does not put a template's static variables into a section, so shared memory declared in a
-// template is not filled before a block.
+// one launch may run in a process at a time. If a kernel faults or throws, variables of its suspended
+// threads are not destroyed. g++ 12 does not put a template's static variables into a section, so shared
+// memory declared in a template is not filled before a block.
 #pragma once
 
 #include <cuda_runtime_api.h>

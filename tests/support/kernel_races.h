@@ -12,7 +12,7 @@
 
 namespace hookline::testing {
 
-/// The races found since the last call, one line per pair of threads, at most ten.
+/// The races found since the last call, one line each, without immediate repetitions; at most ten.
 std::vector<std::string> take_kernel_races();
 
 }  // namespace hookline::testing

@@ -71,7 +71,7 @@ Slurm::Slurm() {
 }
 
 Slurm::~Slurm() {
-  // In dependency order, so that each can stop what it started.
+  // In reverse order of their start, so that each can stop what it started.
   std::reverse(daemons_.begin(), daemons_.end());
   for (const auto& daemon : daemons_) {
     daemon->signal(SIGTERM);

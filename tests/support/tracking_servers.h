@@ -108,7 +108,7 @@ class Mlflow : public Server {
 };
 
 /// One server for all cases of a test program that do not stop it, since it takes long to start. Each case
-/// has its own experiments.
+/// finds its runs by an experiment of its own, or by their run ids.
 inline Mlflow& shared_mlflow() {
   struct Shared {
     TemporaryFolder folder;

@@ -47,7 +47,7 @@ TEST(MlflowStatus, FollowsTheExitCode) {
   EXPECT_EQ(mlflow_status(75, /*keeps_checkpoints=*/true), "KILLED") << "another launch resumes it";
 }
 
-/// A launch of two ranks that log to `server`; `how` says how each exits.
+/// A launch of two ranks, of which rank 0 logs to `server`; `how` says how rank 0 exits (tracked_rank.cc).
 ProcessOptions launch(const TemporaryFolder& folder, const std::string& server, const std::string& how,
                       const std::vector<std::string>& sets = {}) {
   ProcessOptions options;
@@ -138,7 +138,8 @@ TEST(MlflowServer, PasswordIsInNoFileAndOnNoCommandLine) {
   };
   expect_on_no_command_line();
   process.signal(SIGTERM);
-  while (!testing::running_with(password).empty()) expect_on_no_command_line();  // also what reports the end
+  // Covers the process that reports the run's end, too.
+  while (!testing::running_with(password).empty()) expect_on_no_command_line();
   const ProcessResult result = process.wait();
   EXPECT_THAT(result.out + result.err, Not(HasSubstr(password)));
   int files = 0;
@@ -241,7 +242,7 @@ class Silent {
   sockaddr_in address_{};
 };
 
-/// A launch whose rank 0 leaves `note`, or that of a run of `server`, and exits with 3.
+/// A launch whose rank 0 writes `note`, or by default the note of a run on `server`, and exits with code 3.
 ProcessOptions launch_with_note(const TemporaryFolder& folder, const std::string& server,
                                 std::string note = "") {
   ProcessOptions options = launch(folder, server, "runs");

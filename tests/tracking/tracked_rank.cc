@@ -18,7 +18,7 @@
 namespace hookline {
 namespace {
 
-/// Once the run's note is in the folder, the logged metrics are on the server.
+/// Once the run's note is in the folder, the run is on the server, and its end can be reported there.
 void wait_for_note(const std::filesystem::path& folder) {
   while (!std::filesystem::exists(folder / kMlflowNote))
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -121,7 +121,7 @@ std::string table_of(const Json& model) {
     name_width = std::max(name_width, width_of(row["name"].get<std::string>()));
   name_width += 2;
   const bool predicts = std::any_of(model["settings"].begin(), model["settings"].end(), [](const Json& row) {
-    return !row["predicted_seconds"].is_null();  // on a GPU none is
+    return !row["predicted_seconds"].is_null();  // on a GPU nothing is predicted
   });
   const auto predicted = [&](const std::string& cell) {
     return predicts ? padded(cell, kTimeWidth) : std::string();

@@ -86,7 +86,7 @@ int run_trial(TrialFolder own, const TrialPlan& plan, Signals& signals) {
 int trial(const Arguments& arguments) {
   VerbParser parser("hookline trial DIR",
                     "Run one trial of a sweep, with the config and the program that it was planned with, and "
-                    "write its result beside them. This is what the elements of a sweep's array job do.",
+                    "write its result into DIR. This is what the elements of a sweep's array job do.",
                     "hookline trial hookline-sweeps/hooks/trials/0123456789ab");
   if (!parser.parse(arguments)) return kSuccess;
   parser.expect_plain("trial's folder", 1, 1);
@@ -111,8 +111,8 @@ int trial(const Arguments& arguments) {
     return kBadInput;
   }
   if (former) {
-    log::info("the trial is " + name_of(former->status) + " already: its result is " +
-              (folder / kResultFile).string());
+    log::info(std::string("the trial ") + (former->status == TrialStatus::done ? "is done" : "has failed") +
+              " already: its result is " + (folder / kResultFile).string());
     return exit_code_of(*former);
   }
   try {

@@ -27,7 +27,7 @@ function layout(x, y, more = {}) {
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: ink, size: 12 },
     margin: { l: 60, r: 15, t: kButtonsHeight, b: 45 }, hovermode: "closest", showlegend: false,
-    modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink }, // always shown without a pointer
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: line, activecolor: ink }, // on touch screens, plotly.js always shows it
     xaxis: axis(x, more.xaxis), yaxis: axis(y, more.yaxis), ...more.layout,
   };
 }
@@ -252,10 +252,10 @@ const kCharts = [
   { id: "metric-by-bytes", isOfSome: true, title: () => `${state.metric} by bytes sent`, note: kOfBest, draw: curveChart(() => state.metric, "bytes_sent", "what a rank has sent", { xaxis: inUnit("B") }) },
   { id: "metric-by-step", isOfSome: true, title: () => `${state.metric} by step`, note: kOfBest, draw: curveChart(() => state.metric, "step", "step", { xaxis: { exponentformat: "none" } }) },
   { id: "compression-error", isOfSome: true, title: () => "Compression error by step", note: "‖averaged by the hook − exact average‖ / ‖exact average‖, on sampled steps", draw: curveChart(() => "compression_error", "step", "step", { xaxis: { exponentformat: "none" } }) },
-  { id: "speedups", isOfSome: true, title: () => "Where each row wins", note: "speed-up by the time of a step, over the baseline of the same sweep", draw: speedups, isBroad: true },
+  { id: "speedups", isOfSome: true, title: () => "Where each row wins", note: "speed-up over the baseline of the same sweep, by the time of a step, or of a trial if steps were not measured", draw: speedups, isBroad: true },
   { id: "pareto-time", title: () => `${metricTitle} and the time of a step`, note: kOfFront, draw: paretoChart("step_seconds") },
   { id: "pareto-bytes", title: () => `${metricTitle} and bytes sent a step`, note: kOfFront, draw: paretoChart("bytes_per_step") },
-  { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "means, where the table has medians; exposed communication: time in which a rank only waits for it", draw: phases, isBroad: true },
+  { id: "phases", isOfSome: true, title: () => "Where the time of a step goes", note: "means over a run's steps, while the table's Step column is based on the median step; exposed communication: time in which a rank only waits for communication", draw: phases, isBroad: true },
   { id: "stages", isOfSome: true, title: () => "What a step sends", note: "by the stages of a hook's collectives; on average over all steps, including those before the hook compresses", draw: stages, isBroad: true },
   { id: "predictions", title: () => "What auto predicted", note: "of the best row with comm_hook = \"auto\", as its last choice was made; measured: settings that were in use", draw: predictions, isBroad: true },
   { id: "parallel", title: () => "Options and results", note: "drag along an axis to choose a part of it", draw: coordinates, isBroad: true },

@@ -13,7 +13,7 @@ function describe() {
   const states = [["done", "done"], ["failed", "failed"], ["stopped", "stopped early"], ["running", "running"], ["interrupted", "interrupted"], ["waiting", "to come"]];
   element("state").textContent = [countText(data.trials.length, "trial"), ...states.filter(([status]) => by(status))
     .map(([status, title]) => `${by(status)} ${title}`)].join(", ") +
-    (by("interrupted") ? ". Nobody runs the sweep any more: the same command continues it." : "");
+    (by("interrupted") ? ". Nobody runs the sweep any more: the same 'hookline sweep' command continues it." : "");
   element("headline").replaceChildren(...headline());
   const same = Object.entries(data.same).map(([key, value]) => `${key} = ${value}`).join(", ");
   const how = [

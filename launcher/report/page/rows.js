@@ -53,7 +53,7 @@ const labelOf = (row) => row.label || "(as the config has it)";
 const settingOf = (row) => Object.entries(row.values).filter(([key, value]) => data.same[key] !== value)
   .map(([key, value]) => `${key} = ${value}`).join("\n") || labelOf(row);
 
-// Are all trials done? Otherwise the mean of those that are left would make the row look too good.
+// Are all trials done? Otherwise the mean of those that are done would make the row look too good.
 const isWhole = (row) => row.failed + row.stopped + row.waiting === 0;
 
 // --- the columns of the table, which are the axes of charts too -------------------------------------------------------

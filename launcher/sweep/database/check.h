@@ -56,10 +56,10 @@ void expect_trials(SQLite::Database& database, const std::filesystem::path& fold
 /// which leave the database as it was.
 bool is_damage(const SQLite::Exception& error);
 
-/// Verifies the whole database of a sweep's folder, in the caller's transaction or one of its own, and
-/// returns its format. Throws DamagedDatabase, Error for an unknown format, and SQLite's exceptions for
-/// system errors. Format 0 is an empty database; in older formats, which lack checksums, damaged values go
-/// unnoticed.
+/// Verifies the whole database of a sweep's folder, and returns its format. Begins no transaction: if another
+/// process may write meanwhile, call it inside one. Throws DamagedDatabase, Error for an unknown format, and
+/// SQLite's exceptions for system errors. Format 0 is an empty database; in older formats, which lack
+/// checksums, damaged values go unnoticed.
 int checked_format(SQLite::Database& database, const std::filesystem::path& folder);
 
 }  // namespace hookline

@@ -110,7 +110,7 @@ std::vector<std::string> values_of_range(const std::string& key, const TomlNode&
     const double steps = std::floor((given.to - given.from) / step + 1e-9);
     if (steps >= static_cast<double>(kMostValues)) {
       tell(node.place, "the range of '" + key + "' has too many values",
-           "it may have " + std::to_string(kMostValues));
+           "it may have at most " + std::to_string(kMostValues));
       return {};
     }
     for (double i = 0; i <= steps; ++i) numbers.push_back(given.from + i * step);

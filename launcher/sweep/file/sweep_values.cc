@@ -78,7 +78,7 @@ Assignments SweepValues::assignments(const TomlNode& table, std::vector<GivenKey
     if (node->kind == TomlNode::Kind::date)
       refuse_date(key, *node);
     else if (node->kind != TomlNode::Kind::scalar || is_list(*node))
-      tell_(node->place, "'" + key + "' has one value here", "arrays and ranges belong in [grid]");
+      tell_(node->place, "'" + key + "' takes one value here", "arrays and ranges belong in [grid]");
     else
       result[key] = as_typed(node->value);
   }

@@ -54,7 +54,7 @@ def traces_of(page, chart):
 
 
 def look_at_widths(page, seen):
-    """What overlaps in a figure, and what is wider than the page, at each of WIDTHS."""
+    """What overlaps in a figure, and by how many pixels the page is wider than its window, at each of WIDTHS."""
     for width in reversed(WIDTHS):  # ends with the first, which stays set for what follows
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(

@@ -64,7 +64,7 @@ class Reader {
   /// Why no such user can be used here; empty if one can.
   std::string why_none() const {
     const ProcessResult result = run({HOOKLINE_BINARY, "--version"});
-    return result.exit_code == 0 ? "" : "nobody else than root can run " HOOKLINE_BINARY ": " + result.err;
+    return result.exit_code == 0 ? "" : "nobody but root can run " HOOKLINE_BINARY ": " + result.err;
   }
 
  private:

@@ -287,7 +287,7 @@ TEST_F(Submit, PassesOnTheFoundConfigAndProfile) {
                        "include = [\"base.toml\"]\n[profile.long.training]\nmax_steps = 9\n");
   EXPECT_THAT(run({"--print", "--scheduler", "mpirun", "--profile", "long", "./train"}).out,
               HasSubstr(" launch --config hookline.toml --profile long ./train\n"));
-  // A container has none of these files, so it gets the values from them.
+  // A container has none of these files, so the manifest holds their values.
   EXPECT_THAT(
       run({"--print", "--scheduler", "kubernetes", "--image", "i", "--profile", "long", "./train"}).out,
       HasSubstr(
@@ -373,10 +373,12 @@ struct HungQueue : HungSlurm {
 TEST_F(HungQueue, SweepStillStopsOnASignal) {
   const ProcessResult result = sweep_until(SIGTERM);
   EXPECT_EQ(result.exit_code, 143) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("hookline: job 42 continues, with 2 trials to come; the same command follows "
-                        "it, and 'scancel 42' cancels it\n"));
-  // The next command first queries the job's results.
+  EXPECT_THAT(
+      result.err,
+      HasSubstr(
+          "hookline: job 42 continues, with 2 trials to come; the same 'hookline sweep' command follows "
+          "it, and 'scancel 42' cancels it\n"));
+  // The next command first asks Slurm's queue about the job, which hangs too.
   EXPECT_EQ(sweep_until(SIGINT).exit_code, 130);
 }
 
@@ -389,7 +391,7 @@ TEST_F(HungSbatch, WarnsAfterASignalThatTheJobMayBeQueued) {
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr("hookline: warning: sbatch was interrupted, and Slurm may have taken the job: "
-                        "the same command finds out, and continues from there\n"));
+                        "the same 'hookline sweep' command finds out, and continues from there\n"));
 }
 
 }  // namespace

@@ -182,12 +182,13 @@ TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
   EXPECT_EQ(slurm_.run("/usr/bin/scancel", {job + "_1"}).exit_code, 0);
   const ProcessResult cancelled = first.wait();
   EXPECT_EQ(cancelled.exit_code, 1);
-  EXPECT_THAT(cancelled.err,
-              AllOf(HasSubstr("hookline: warning: wait=yes: element 1 of job " + job +
-                              " ended without a result (CANCELLED): the trial waits again; the element's log "
-                              "is " +
-                              path("hookline-sweeps/s/array/" + job + "_1.log") + "\n"),
-                    HasSubstr("hookline: 1 trial waits again; the same command submits it\n")));
+  EXPECT_THAT(
+      cancelled.err,
+      AllOf(HasSubstr("hookline: warning: wait=yes: element 1 of job " + job +
+                      " ended without a result (CANCELLED): the trial waits again; the element's log "
+                      "is " +
+                      path("hookline-sweeps/s/array/" + job + "_1.log") + "\n"),
+            HasSubstr("hookline: 1 trial waits again; the same 'hookline sweep' command submits it\n")));
   EXPECT_THAT(cancelled.out, HasSubstr("0, 1 to go  wait=yes\n"));
   EXPECT_THAT(sandbox_.read("hookline-sweeps/s/array/" + job + "_1.log"),
               HasSubstr("hookline: stopped before the trial was done"));
@@ -218,7 +219,7 @@ TEST_F(SweepOnSlurm, QueuedTrialsKeepTheirSettingsAndAreSubmittedOnce) {
   const std::string job = job_in(queued.err);
   EXPECT_THAT(queued.err, HasSubstr("hookline: job " + job +
                                     " continues, with 3 trials to come; the same "
-                                    "command follows it, and 'scancel " +
+                                    "'hookline sweep' command follows it, and 'scancel " +
                                     job + "' cancels it\n"));
 
   // Nothing is submitted twice or also run locally.
@@ -463,8 +464,8 @@ TEST_F(SweepJob, IsPrinted) {
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
   const ProcessResult nothing = sweep({"--scheduler", "slurm", "--print"});
   EXPECT_EQ(nothing.err,
-            "hookline: there is nothing to submit: each trial that still waits is in a job already, or none "
-            "waits\n");
+            "hookline: there is nothing to submit: no trial waits, each that waits is in a job already, or "
+            "budget_trials is used up\n");
   EXPECT_EQ(nothing.out, "");
   const ProcessResult plan = sweep({"--scheduler", "slurm", "--dry-run"});
   EXPECT_THAT(plan.out, HasSubstr("3 trials\n"));
@@ -588,15 +589,17 @@ TEST_F(SweepWithScriptsForSlurm, SubmitsOnceEvenIfSbatchsReplyIsLost) {
   EXPECT_THAT(lost.err,
               ContainsRegex("hookline: error: sbatch has not said whether it took '.*[.]sbatch': sbatch: "
                             "error: Batch job submission failed: Socket timed out on send/recv "
-                            "operation; the same command finds out, and then continues\n"));
+                            "operation; the same 'hookline sweep' command finds out, and then continues\n"));
   sandbox.script("bin/squeue",
                  "[ -z \"$SQUEUE_USERS\" ] || exit 9\nfor e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat "
                  "submitted)\"; done\n");
   const ProcessResult found = sweep_with({"--no-follow"});
   EXPECT_EQ(found.exit_code, 0) << found.err;
-  EXPECT_THAT(found.err,
-              HasSubstr("hookline: job 77 continues, with 3 trials to come; the same command follows it, "
-                        "and 'scancel 77' cancels it\n"));
+  EXPECT_THAT(
+      found.err,
+      HasSubstr(
+          "hookline: job 77 continues, with 3 trials to come; the same 'hookline sweep' command follows it, "
+          "and 'scancel 77' cancels it\n"));
   EXPECT_EQ(lines_in(sandbox.read("submitted")), 1u);
 }
 
@@ -627,12 +630,13 @@ TEST_F(SweepWithScriptsForSlurm, ReportsFailuresWhileAJobRuns) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: job 77 runs 1 trial; "), HasSubstr("hookline: 1 trial failed: ")));
-  // Repeating --retry-failed would rerun the failed trial again although its job still has it, so the advice
+  // Once trials of the job have failed, repeating --retry-failed would run them once more, so the advice
   // omits the flag.
   const std::string plan = sandbox.run({"sweep", "s.toml", "--dry-run"}).out;
   sandbox.script("bin/squeue", "for e in 1 2; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
   const ProcessResult again = sweep_with({"--no-follow", "--retry-failed"});
-  EXPECT_THAT(again.err, HasSubstr("; the same command, without --retry-failed, follows it, and "));
+  EXPECT_THAT(again.err,
+              HasSubstr("; the same 'hookline sweep' command, without --retry-failed, follows it, and "));
   const ProcessResult refused = sweep_with({"--rerun", plan.substr(0, 12)});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err,

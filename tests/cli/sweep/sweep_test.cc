@@ -168,10 +168,9 @@ TEST(Sweep, StopsOnASignalAndResumes) {
   sweep.signal(SIGINT);
   const ProcessResult stopped = sweep.wait();
   EXPECT_EQ(stopped.exit_code, 128 + SIGINT);
-  EXPECT_THAT(
-      stopped.err,
-      AllOf(HasSubstr("hookline: stopping 1 trial\n"),
-            HasSubstr("hookline: stopped after 0 of 12 trials; the same command continues from there\n")));
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr("hookline: stopping 1 trial\n"),
+                                 HasSubstr("hookline: stopped after 0 of 12 trials; the same 'hookline "
+                                           "sweep' command continues from there\n")));
   EXPECT_FALSE(sandbox.has("hookline-sweeps/s/best.toml"));
   sandbox.folder.write("go", "");
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
@@ -189,7 +188,7 @@ TEST(Sweep, SaysToResumeWithoutTheRerunFlag) {
   ASSERT_TRUE(testing::eventually([&] { return sandbox.has("again"); }));
   sweep.signal(SIGINT);
   EXPECT_THAT(sweep.wait().err,
-              HasSubstr("hookline: stopped after 11 of 12 trials; the same command, without "
+              HasSubstr("hookline: stopped after 11 of 12 trials; the same 'hookline sweep' command, without "
                         "--rerun, continues from there\n"));
 }
 
@@ -567,7 +566,7 @@ TEST(Sweep, RefusesWhatCanNotRun) {
                        "[sweep]\nprogram = [\"./train\"]\n[grid]\nlaunch.nnodes = [\"2\"]\n"
                        "rendezvous.main_address = \"10.0.0.1\"\n");
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err,
-              HasSubstr("a trial runs on one node: launch.nnodes is 1\n"));
+              HasSubstr("a trial runs on one node: launch.nnodes must be 1\n"));
   sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./none\"]\n" + half);
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 127);
   EXPECT_EQ(sandbox.run({"sweep", "none.toml"}).exit_code, 2);

@@ -28,7 +28,7 @@ inline const std::vector<Attack>& attacks() {
        {"Strangers.FindTheTokenNowhere"}},
       {"",
        "looking for a store while a C++ program trains on two hosts, or a Python program on one",
-       "no socket listens on all addresses of a host; `node_relay` listens at `main_port` alone, or at "
+       "no store listens on all addresses of a host; `node_relay` listens at `main_port` alone, or at "
        "127.0.0.1",
        {"Nodes.LetNoStoreOfTheRanksListenOnTheNetwork", "Nodes.ServeAPythonProgramOnOneHostAtLoopbackAlone"}},
       {"",
@@ -36,7 +36,7 @@ inline const std::vector<Attack>& attacks() {
        "none does",
        {"Nodes.SendNothingToOtherHostsFromARunOnOne"}},
       {"a stranger changes nothing, while the run forms and while it trains",
-       "HTTP, TLS, noise, a broken handshake, a frame of 2^62 bytes",
+       "HTTP, TLS, noise, a broken handshake, a frame of almost 2^63 bytes",
        "dropped; the answer is libzmq's greeting at most",
        {"Strangers.WithGarbageChangeNothing"}},
       {"",

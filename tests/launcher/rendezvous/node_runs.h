@@ -24,7 +24,7 @@ using testing::ProcessOptions;
 using testing::ProcessResult;
 using testing::TemporaryFolder;
 
-/// Three hosts, each with a folder to run in.
+/// Three hosts; their launchers all run in one folder.
 class Nodes : public ::testing::Test {
  protected:
   void SetUp() override {

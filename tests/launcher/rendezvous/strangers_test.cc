@@ -59,7 +59,7 @@ sockaddr_in loopback_at(int port) {
   return address;
 }
 
-/// A run of two nodes on this machine: the first is started, and waits for the second.
+/// A run of two nodes on this machine: launch(0) starts the first, which waits for the second, launch(1).
 class Strangers : public ::testing::Test {
  protected:
   Strangers() {
@@ -155,7 +155,7 @@ TEST_F(Strangers, WithGarbageChangeNothing) {
       noise,
       greeting,
       greeting + std::string(31, '\0') + noise,                             // a greeting, then noise
-      greeting + std::string(31, '\0') + "\x06" + std::string(8, '\x7f'),   // a frame of 2^62 bytes
+      greeting + std::string(31, '\0') + "\x06" + std::string(8, '\x7f'),   // a frame of almost 2^63 bytes
       std::string("\xce\xf7\x85\x3c\0\0\0\0", 8) + noise,                   // a client of c10d's TCPStore
       std::string("\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03", 11) + noise,  // TLS
       std::string(1, '\xff'),
@@ -180,7 +180,7 @@ TEST_F(Strangers, WithGarbageChangeNothing) {
   EXPECT_GT(answered, 0) << "libzmq greets those who begin as its clients do";
 }
 
-/// Tries for a second to join with these keys and to end the run; true if anything comes back.
+/// Tries to join with these keys, and waits a second for an answer; true if anything comes back.
 bool gets_an_answer(zmq::context_t& context, const RunKeys& keys, const std::string& endpoint) {
   zmq::socket_t socket = joining_socket(context, keys, "stranger");
   socket.connect(endpoint);

@@ -73,7 +73,7 @@ TEST_F(UserToken, IsNotNeededWhereAnotherIsGiven) {
   fs::permissions(given, fs::perms(0600));
   ::setenv("HOOKLINE_TOKEN", std::string(40, 'b').c_str(), 1);
   EXPECT_EQ(take_given_secret(given, false)->token, std::string(40, 'a'));
-  EXPECT_EQ(std::getenv("HOOKLINE_TOKEN"), nullptr) << "which other processes would show";
+  EXPECT_EQ(std::getenv("HOOKLINE_TOKEN"), nullptr) << "or child processes would show the token";
   ::setenv("HOOKLINE_TOKEN", std::string(40, 'b').c_str(), 1);
   EXPECT_EQ(take_given_secret("", true)->token, std::string(40, 'b'));
   EXPECT_EQ(std::getenv("HOOKLINE_TOKEN"), nullptr);

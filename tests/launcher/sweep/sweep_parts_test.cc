@@ -251,13 +251,13 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("a value of 'args.a' is a number, a string, true or false\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 2026-11-22\n"), HasSubstr("'args.a' can't be a date\n"));
   EXPECT_THAT(report(kProgram + "[fixed]\nargs.a = [\"x\", \"y\"]\n[grid]\nargs.b = 1\n"),
-              HasSubstr("'args.a' has one value here\n"));
+              HasSubstr("'args.a' takes one value here\n"));
   EXPECT_THAT(report(kProgram + "[random]\nsamples = 1000000000\nargs.a = [1]\n"),
               HasSubstr("it must be an integer, at least 1 and at most 100000\n"));
   EXPECT_THAT(report(kProgram + "seeds = [1]\n[random]\nsamples = 2\ntraining.seed = [1, 2]\n"),
               HasSubstr("training.seed is given twice"));
   EXPECT_THAT(report(kProgram + "[fixed]\nargs.a = [1, 2]\n[grid]\nargs.b = 1\n"),
-              HasSubstr("'args.a' has one value here\n"));
+              HasSubstr("'args.a' takes one value here\n"));
   EXPECT_THAT(report(kProgram + "[grid.zip]\nargs.a = [1, 2]\nargs.b = [1]\n"),
               HasSubstr("'args.a' has 2 values, 'args.b' 1\n"));
   EXPECT_THAT(report(kProgram + "[random]\nargs.a = [1]\n"), HasSubstr("a random search needs samples"));

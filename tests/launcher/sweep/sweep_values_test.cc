@@ -63,7 +63,7 @@ TEST(SweepValues, DrawFromARangeOrFromAList) {
 TEST(SweepValues, DropAndReportInvalidOnes) {
   ValuesOf file("ddp.com_hook = 'fp16'\nargs.lr = [0.1]\nargs.day = 2025-01-01\n");
   EXPECT_THAT(file.values().assignments(file.table(), file.given), IsEmpty());
-  EXPECT_THAT(file.problems, ElementsAre("unknown key 'ddp.com_hook'", "'args.lr' has one value here",
+  EXPECT_THAT(file.problems, ElementsAre("unknown key 'ddp.com_hook'", "'args.lr' takes one value here",
                                          "'args.day' can't be a date"));
 }
 

@@ -26,7 +26,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-/// Runs one rank of failing_rank without a launcher, which would stop it when another rank fails.
+/// Options for one rank of failing_rank without a launcher, which would stop it when another rank fails.
 ProcessOptions rank_options(const std::string& mode, int failing, const std::string& hook, int rank,
                             int size) {
   ProcessOptions options;

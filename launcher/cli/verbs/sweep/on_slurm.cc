@@ -56,7 +56,9 @@ int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& re
     for (const auto& [element, id] : job.elements) busy.insert(id);
   const NextTrials next = next_trials(trials, busy, run.settings.budget_trials);
   if (next.ids.empty()) {
-    log::info("there is nothing to submit: each trial that still waits is in a job already, or none waits");
+    log::info(
+        "there is nothing to submit: no trial waits, each that waits is in a job already, or budget_trials "
+        "is used up");
     return kSuccess;
   }
   std::cout << array_script(request, stem_now(run.folder), next.ids.size()) << std::flush;

@@ -162,9 +162,10 @@ void check_places(const SweepRun& run, std::size_t trials) {
   const auto has = static_cast<std::int64_t>(run.uses_gpus ? static_cast<std::size_t>(run.machine.gpus)
                                                            : run.machine.cores.size());
   if (places > 1 && places * run.most_ranks > has)
-    log::warning("max_parallel = " + std::to_string(places) + " trials of up to " +
-                 count_text(run.most_ranks, "rank") + " share the " +
-                 count_text(has, run.uses_gpus ? "GPU" : "core") + " here, and slow each other down");
+    log::warning("with max_parallel = " + std::to_string(places_of(run)) + ", " +
+                 count_text(places, "trial") + " of up to " + count_text(run.most_ranks, "rank") +
+                 " share the " + count_text(has, run.uses_gpus ? "GPU" : "core") +
+                 " here, and slow each other down");
 }
 
 }  // namespace hookline

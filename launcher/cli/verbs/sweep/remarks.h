@@ -31,8 +31,8 @@ void warn_of_script(const std::string& program, const std::set<std::string>& key
 void warn_of_unread_configs(const std::vector<Trial>& trials, const std::filesystem::path& folder,
                             const std::set<std::string>& keys);
 
-/// Call it after trials have run: lists trials whose hook compressed at no step, so that they differ from
-/// uncompressed ones only by chance.
+/// Call it after trials have run: lists combinations whose hook compressed at no step of any trial, so that
+/// their rows differ from uncompressed ones only by chance.
 void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same);
 
 /// On standard output.

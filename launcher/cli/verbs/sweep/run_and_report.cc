@@ -54,7 +54,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
                job);
     return kBadInput;
   }
-  reset_some(flags, run.folder, busy, state);  // may refuse, so it comes before any change
+  reset_some(flags, run.folder, busy, state);  // may refuse, so it comes before the resets of the next line
   reset_those_of_other_rules(run, state);
   std::vector<Trial> trials = state.trials();
   const std::size_t ended = count_ended(trials);

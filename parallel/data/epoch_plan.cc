@@ -89,7 +89,7 @@ void EpochPlan::asked_for_epoch() {
   if (!is_under_way()) {
     asks_ = asks_ || !trains_ || (is_resumed_ && skipped_passes_ == 0);
     // No pass so far had training, and the program's epochs begin here, however many there were.
-    if (!trains_ && !is_resumed_ && !next_epoch_) offset_ = now_.epoch;
+    if (!trains_ && !was_resumed_ && !next_epoch_) offset_ = now_.epoch - first_asked_epoch_;
   }
   first_asked_epoch_ = epoch();
   first_asked_in_pass_ = is_under_way() ? now_.number : 0;
@@ -315,7 +315,7 @@ void EpochPlan::resume_at(EpochPosition position, bool drives, bool trains, bool
   trained_passes_ = position.trained_passes;
   others_.clear();
   now_ = {};
-  is_resumed_ = true;
+  is_resumed_ = was_resumed_ = true;
   is_asked_ = false;
 }
 

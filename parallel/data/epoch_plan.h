@@ -252,6 +252,7 @@ class EpochPlan {
   bool asks_ = false;        // EpochPosition::asks
   bool is_asked_ = false;    // by the program, for the epoch, since the resume
   bool is_resumed_ = false;  // and no pass has begun since
+  bool was_resumed_ = false;
   LoaderWatch watch_;
 };
 

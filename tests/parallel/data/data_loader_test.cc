@@ -134,6 +134,16 @@ TEST(DataLoader, FollowsTheOrderOfTheDistributedSampler) {
   EXPECT_EQ(loader.size(), 2);
 }
 
+TEST(DataLoader, CountsEpochsFromTheFirstCallOrFromSetEpoch) {
+  auto loader = data_loader(Numbers(20), {.batch_size = 5});
+  for (int look = 0; look < 3; ++look) EXPECT_EQ((*loader.begin()).data.size(0), 5);
+  EXPECT_EQ(loader.epoch(), 0);
+  auto named = data_loader(Numbers(20), {.batch_size = 5});
+  named.set_epoch(5);
+  for (int look = 0; look < 3; ++look) EXPECT_EQ((*named.begin()).data.size(0), 5);
+  EXPECT_EQ(named.epoch(), 5);
+}
+
 TEST(DataLoader, SetEpochHoldsForTheNextLoopAndLaterLoopsCountOnFromIt) {
   auto loader = data_loader(Numbers(20), {.batch_size = 5});
   loader.set_epoch(4);

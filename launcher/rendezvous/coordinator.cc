@@ -177,7 +177,9 @@ std::string Coordinator::refusal(const std::string& node, const NodeHello& hello
   if (!differences.empty()) return "it differs where all nodes must agree:" + differences;
   for (const auto& [id, other] : nodes_) {
     const std::string &here = hello.ranks_address, &there = other.hello.ranks_address;
-    if (here.empty() || there.empty() || is_address(here, AF_INET) == is_address(there, AF_INET)) continue;
+    if (here.empty()) break;
+    if (there.empty()) continue;
+    if (is_address(here, AF_INET) == is_address(there, AF_INET)) break;  // so are all others
     return "its ranks have the address " + here + ", and those of the node " + other.hello.host + " have " +
            there +
            ", so they can't connect to each other: set [rendezvous] main_address to an address in digits, or "
@@ -334,6 +336,7 @@ Coordinator::Words Coordinator::start(const std::vector<std::string>& members) {
   }
   failure_.reset();
   stop_at_.reset();
+  turned_away_.clear();
   member_lost_ = warned_ = false;
   if (std::exchange(taken_, std::nullopt)) furthest_before_ = std::max(furthest_before_, furthest_);
   furthest_.reset();

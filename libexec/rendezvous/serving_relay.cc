@@ -75,7 +75,7 @@ void ServingRelay::run() {
     const auto has_news = [&items](std::size_t of) { return of < items.size() && items[of].revents != 0; };
     if (has_news(kEvents)) look_at_connections();  // at once: a stranger's is soon over
     const bool is_quiet = Clock::now() - busy > kQuietAfter;
-    if (is_quiet) std::this_thread::sleep_for(kNap);
+    if (is_quiet && has_news(kNodes)) std::this_thread::sleep_for(kNap);
     const auto now = Clock::now();
     if (has_news(kAccess))
       for (const std::string& refused : access_.answer()) turn_away(refused);

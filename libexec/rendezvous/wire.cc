@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -145,11 +146,11 @@ void ConnectionEvents::ask_for_peer(int descriptor) {
   if (::getpeername(descriptor, address, &size) == 0) digits = without_ipv4_prefix(digits_of(address, size));
   // libzmq reports that a connection is over before it closes the descriptor, which the next one may get. So
   // the answer is about this one if it was not over by then.
-  while (const auto later = read()) {
-    come_.push_back(*later);
-    if (later->kind == ZMQ_EVENT_DISCONNECTED && later->value == descriptor) digits.clear();
-  }
-  peers_[descriptor] = digits;
+  while (const auto later = read()) come_.push_back(*later);
+  const bool was_over = std::any_of(come_.begin(), come_.end(), [&](const Raw& later) {
+    return later.kind == ZMQ_EVENT_DISCONNECTED && later.value == descriptor;
+  });
+  peers_[descriptor] = was_over ? "" : digits;
 }
 
 std::optional<ConnectionEvents::Event> ConnectionEvents::next() {
@@ -172,6 +173,7 @@ std::optional<ConnectionEvents::Event> ConnectionEvents::next() {
         return Event::joined;
       case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
         if (!peers_.empty()) break;  // this side's AccessCheck has refused it
+        address_.clear();
         return Event::refused;
       case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
         is_refusing_ = true;

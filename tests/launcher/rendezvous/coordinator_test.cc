@@ -17,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 const Coordinator::Time kStart{};
@@ -133,6 +134,12 @@ TEST(Coordinator, SaysWhoWasTurnedAwayIfTooFewNodesJoin) {
   another.coordinator.turned_away("a connection from 10.0.0.2 was refused");
   EXPECT_THAT(another.tick(seconds(300)),
               ElementsAre(HasSubstr("join_timeout_seconds; a connection from 10.0.0.2 was refused")));
+  Nodes formed(limits(2, 2), {1, false, seconds(1)}, node("one", 1));
+  formed.coordinator.turned_away("a connection from 10.0.0.2 was refused");
+  formed.take("b", node("two", 1));
+  formed.lost("b");
+  formed.take("a", NodeEnd{1, {}, false, ""});
+  EXPECT_THAT(formed.tick(seconds(300)), ElementsAre(Not(HasSubstr("10.0.0.2")))) << "they met since";
 }
 
 TEST(Coordinator, RefusesANodeWhoseRanksHaveAnAddressOfAnotherFamily) {
@@ -243,8 +250,7 @@ TEST(Coordinator, EndsTheRunIfItsOwnNodeLeaves) {
 TEST(Coordinator, TakesASecondHelloOfANode) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 1, 1));
-  EXPECT_THAT(run.take("b", node("two", 1, 1)),
-              ::testing::Not(::testing::Contains(::testing::StartsWith("refuse"))))
+  EXPECT_THAT(run.take("b", node("two", 1, 1)), Not(::testing::Contains(::testing::StartsWith("refuse"))))
       << "its node_rank is its own";
 }
 
@@ -432,7 +438,7 @@ TEST(Coordinator, ContinuesOnlyWithHalfOfTheLastRoundSinceTheOthersMayContinueTo
   back.take("f", node("newer", 1));
   EXPECT_THAT(back.take("b", node("host of b", 1)),
               ElementsAre("round 2 after 1: one@0 new@1 host of b@2 of 3"))
-      << "a member that is back comes before new ones";
+      << "a member that is back gets a place, and the last newcomer does not";
 
   Nodes left = run_of_three();
   left.take("b", Leave{});

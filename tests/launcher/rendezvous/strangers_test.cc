@@ -588,7 +588,7 @@ TEST_F(Strangers, WhoHoldTheTokenAndNameAProgramRunNothing) {
 TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
   const auto first = launch(0);
   ASSERT_TRUE(first->wait_for("waiting for other nodes"));
-  const ProcessResult other = launch(1, kToken + "!", {"launch.join_timeout_seconds=2"})->wait();
+  const ProcessResult other = launch(1, kToken + "!", {"launch.join_timeout_seconds=4"})->wait();
   EXPECT_EQ(other.exit_code, 1);
   const std::string place = "127.0.0.1:" + std::to_string(port_);
   EXPECT_THAT(
@@ -596,7 +596,7 @@ TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
       AllOf(
           HasSubstr(
               "hookline: warning: what listens at " + place +
-              " does not accept this node, or is no launcher of hookline's; trying for 2 s. The "
+              " does not accept this node, or is no launcher of hookline's; trying for 4 s. The "
               "launcher there must have the same main_address and main_port, and the token that is here "
               "in $HOOKLINE_TOKEN\n"),
           HasSubstr("can't take part in the run: what listens at " + place +

@@ -169,9 +169,9 @@ void Supervisor::look_for_early_exits(Clock::time_point now) {
   const auto early = watch_.take_early_exit(now);
   if (!early) return;
   const std::string rank = "rank " + std::to_string(job_.first_rank + *early);
-  log::warning(rank + " exited with code 0 " + seconds_text(job_.early_exit) +
-               " ago, and the others still run: " + progress_.places() + "; if they wait for " + rank +
-               ", they wait forever");
+  log::warning(rank + " exited " + seconds_text(job_.early_exit) +
+               " ago with code 0, and the others still run: " + progress_.places() + "; if they wait for " +
+               rank + ", they wait forever");
 }
 
 void Supervisor::look_for_stalls(Clock::time_point now) {

@@ -93,7 +93,7 @@ std::string doubt_of_best(const std::vector<ResultRow>& rows);
 /// otherwise.
 std::string speedup_remark(const std::vector<ResultRow>& rows);
 
-/// With the names of its members; a Measured as {"mean", "spread"}.
+/// With the names of its members, without "is_"; a Measured as {"mean", "spread"}. Leaves out `is_cold`.
 nlohmann::ordered_json json_of(const ResultRow& row);
 
 /// "12.3 ± 0.4", or "12.3 (one trial)", of which no spread is known.

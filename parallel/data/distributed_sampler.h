@@ -6,7 +6,8 @@
 
 namespace hookline {
 
-/// How a dataset is split. The fields are the arguments of Python's DistributedSampler.
+/// How a dataset is split, as by Python's DistributedSampler: `world_size` is its num_replicas, `epoch` the
+/// argument of its set_epoch(); the other fields are constructor arguments of the same names.
 struct ShardOptions {
   std::int64_t rank = 0;        ///< Whose samples, in [0, world_size).
   std::int64_t world_size = 1;  ///< Number of ranks; at least 1.

@@ -39,7 +39,7 @@ class FlatParameter {
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   /// As it was when this was made.
   bool requires_grad() const { return requires_grad_; }
-  /// How many parameters do now: a program may freeze some for a while.
+  /// Number of parameters that require a gradient now: a program may freeze some for a while.
   std::size_t trained() const;
   at::ScalarType dtype() const { return shard_.scalar_type(); }
   std::int64_t whole_bytes() const {

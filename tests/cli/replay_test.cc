@@ -27,8 +27,9 @@ TEST(Replay, NamesAFlagThatIsMissing) {
   const Sandbox sandbox;
   expect_error(sandbox, {},
                "hookline: error: --input is missing: the folder of the recorded gradients" + kSee);
-  expect_error(sandbox, {"--input", "in"},
-               "hookline: error: --output is missing: the folder for what the hook makes of them" + kSee);
+  expect_error(
+      sandbox, {"--input", "in"},
+      "hookline: error: --output is missing: the folder for what the hook makes of the gradients" + kSee);
 }
 
 TEST(Replay, SaysWhatIsWrongWithTheFolderOfGradients) {

@@ -166,7 +166,7 @@ TEST(EarlyExit, IsLoggedWhileOtherRanksStillRun) {
   Process process(HOOKLINE_BINARY, sandbox.options({"launch", "--processes-per-node", "2", "--set",
                                                     "launch.early_exit_seconds=0.2", "./train"}));
   EXPECT_TRUE(process.wait_for(
-      "hookline: warning: rank 1 exited with code 0 0.2 s ago, and the others still run: rank 0 "
+      "hookline: warning: rank 1 exited 0.2 s ago with code 0, and the others still run: rank 0 "
       "at step 3; if they wait for rank 1, they wait forever\n"));
   sandbox.folder.write("go", "");
   EXPECT_EQ(process.wait().exit_code, 0);

@@ -107,7 +107,7 @@ int replay(const Arguments& arguments) {
       "hookline replay --input gradients --output replayed --comm-hook power_sgd --state-option "
       "matrix_approximation_rank=2 --state-option start_powerSGD_iter=2");
   parser.add_text("--input", flags.input, "DIR", "Folder of recorded gradients, one file per step and rank");
-  parser.add_text("--output", flags.output, "DIR", "Folder for what the hook makes of them");
+  parser.add_text("--output", flags.output, "DIR", "Folder for what the hook makes of the gradients");
   parser.add_text("--comm-hook", flags.comm_hook, "HOOK", "Gradient communication hook");
   parser.add_text("--comm-wrapper", flags.comm_wrapper, "WRAPPER",
                   "Precision that the hook communicates in: no, fp16, bf16");
@@ -121,7 +121,7 @@ int replay(const Arguments& arguments) {
   parser.expect_plain("", 0, 0);
   if (flags.input.empty()) throw UsageError("--input is missing: the folder of the recorded gradients");
   if (flags.output.empty())
-    throw UsageError("--output is missing: the folder for what the hook makes of them");
+    throw UsageError("--output is missing: the folder for what the hook makes of the gradients");
 
   const Recording recording = recording_in(flags.input);
   expect_no_results_in(flags.output);

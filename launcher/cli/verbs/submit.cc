@@ -256,8 +256,8 @@ int hand_to_slurm(const SubmitRequest& request, const RunConfig& config,
   tell_of_preemption(request, config);
   if (request.print) {
     std::cout << script << std::flush;
-    log::info("its log goes to " + folder.string() +
-              "/ in the job's working directory (by default, where you run sbatch): make " + folder.string() +
+    log::info("the job's log goes to " + folder.string() +
+              "/ in its working directory (by default, where you run sbatch): make " + folder.string() +
               "/ there before you submit it");
     return kSuccess;
   }

@@ -121,7 +121,9 @@ std::vector<std::string> values_of_range(const std::string& key, const TomlNode&
     const bool is_whole = given.log || std::abs(number - std::round(number)) < 1e-9;
     std::string value = number_text(std::abs(number) < nothing ? 0 : number, given.whole);
     if (given.whole && (!is_whole || (!values.empty() && values.back() == value))) {
-      tell(node.place, "the range of '" + key + "' has fewer whole numbers than its count",
+      tell(node.place,
+           "the range of '" + key + "' does not have " + std::to_string(numbers.size()) +
+               " evenly spaced integers" + (given.log ? " on a log scale" : ""),
            "with integers as 'from' and 'to', all values are integers: write from = " +
                std::to_string(std::llround(given.from)) + ".0 for others");
       return {};

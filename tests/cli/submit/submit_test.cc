@@ -31,7 +31,7 @@ TEST_F(Submit, PrintsAScriptForSlurm) {
                      "  training.checkpoint_every_steps = 100 (from file run.toml:4:1)\n"
                      "hookline: device is \"auto\", and this host has no GPU, so the job asks for none; for "
                      "ranks that are to use GPUs: --set launch.device=cuda\n"
-                     "hookline: its log goes to hookline-runs/ in the job's working directory (by default, "
+                     "hookline: the job's log goes to hookline-runs/ in its working directory (by default, "
                      "where you run sbatch): make hookline-runs/ there before you submit it\n")));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(

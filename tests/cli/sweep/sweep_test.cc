@@ -762,7 +762,7 @@ TEST(Sweep, WarnsAfterwardsThatAHookCompressedNothing) {
       result.err,
       HasSubstr(
           "hookline: warning: 1 combination has a hook that has compressed nothing, since its trials ended "
-          "before it began: what sets it apart from no hook is chance\n"
+          "before it began: only chance sets its results apart from those without a hook\n"
           "  b=4000\n"
           "    start_powerSGD_iter is 1000: make it smaller, or the trials longer\n"));
 }

@@ -285,7 +285,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
       {"{ from = 1, to = 2, count = 0 }", "needs another count\n"},
       {"{ from = 1, to = 2, count = 1 }", "has two ends and a count of 1\n"},
       {"{ from = 1, to = 20000 }", "has too many values\n"},
-      {"{ from = 0, to = 1, count = 5 }", "has fewer whole numbers than its count\n"},
+      {"{ from = 0, to = 1, count = 5 }", "does not have 5 evenly spaced integers\n"},
       {"{ from = 1, to = 4, count = 9, log = true }", "write from = 1.0 for others\n"},
       {"{ from = nan, to = 4 }", "has no bounds\n"},
       {"{ from = 1, to = inf }", "has no bounds\n"},

@@ -108,8 +108,8 @@ void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const As
   if (idle.empty()) return;
   log::warning(
       count_text(idle.size(), "combination") + (idle.size() == 1 ? " has" : " have") +
-      " a hook that has compressed nothing, since its trials ended before it began: what sets it apart from "
-      "no hook is chance");
+      " a hook that has compressed nothing, since its trials ended before it began: only chance sets its "
+      "results apart from those without a hook");
   for (const auto& [values, start] : idle)
     std::cerr << "  " << printable(label_of(values, same)) << "\n    start_powerSGD_iter is " << start
               << ": make it smaller, or the trials longer\n";

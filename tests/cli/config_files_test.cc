@@ -6,6 +6,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/run_hookline.h"
 
@@ -421,18 +422,18 @@ TEST(ConfigSchema, AcceptsAndRefusesFilesAsValidateDoes) {
   for (std::size_t i = 0; i < valid.size(); ++i) add("valid" + std::to_string(i) + ".toml", valid[i], true);
   for (std::size_t i = 0; i < invalid.size(); ++i)
     add("invalid" + std::to_string(i) + ".toml", invalid[i], false);
-  // Every key, as the default file shows it.
-  std::string uncommented;
-  const std::string text = sandbox.read("default.toml");
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at) + 1;
-    std::string line = text.substr(at, end - at);
-    if (line.starts_with("# ---")) break;  // options of several hooks can't be set together
-    if (line[0] == '#' && line[1] != ' ') line.erase(0, 1);
-    uncommented += line;
-    at = end;
+  // Every key as the default file shows it, except the options of hooks: a config can't set options of two
+  // hooks at once.
+  std::istringstream lines(sandbox.read("default.toml"));
+  std::string all;
+  bool is_of_hooks = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) is_of_hooks = line == "[ddp.comm_state_option]";
+    if (is_of_hooks) continue;
+    if (line.starts_with('#') && !line.starts_with("# ")) line.erase(0, 1);
+    all += line + "\n";
   }
-  add("all.toml", uncommented.substr(0, uncommented.find("[ddp.comm_state_option]")), true);
+  add("all.toml", all, true);
   const ProcessResult result = testing::run_process("/usr/bin/python3", sandbox.options(arguments));
   EXPECT_EQ(result.out, expected) << result.err;
 }

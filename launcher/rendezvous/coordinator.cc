@@ -452,7 +452,7 @@ Coordinator::Words Coordinator::stopped(Time now) {
     phase_ = Phase::gathering;
     gathering_since_ = last_came_ = now;
     const bool is_part = !may_continue(next_members());
-    Words words{{Say{"forming again: " + so_many() +
+    Words words{{Say{"forming the run again: " + so_many() +
                      (is_part ? ", too few of the last attempt to continue without the others" : "") +
                      (failure_text_.empty() ? "" : "; " + failure_text_)}}};
     append(words, gather(now));

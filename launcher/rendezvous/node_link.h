@@ -65,7 +65,7 @@ class NodeLink {
   /// Unix socket at which they reach it. The store itself is at the coordinator's node, which must open it
   /// first. At that node, if `over_tcp`, the answer also has the port of the run's address at which the
   /// ranks of all nodes reach it; else the port is 0. The address is that by which this node has reached the
-  /// coordinator's.
+  /// coordinator's or, at the coordinator's node, that by which the others reach it.
   virtual void open_store(int round, bool over_tcp) = 0;
 
   /// The next line that has come, if there is one; does not wait.

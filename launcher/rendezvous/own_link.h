@@ -1,4 +1,5 @@
-// The link of a run with a single node, which is its own coordinator.
+// The link of a run that needs no node_relay: its only node is its own coordinator, and its ranks do not use
+// the store that node_relay holds.
 #pragma once
 
 #include <utility>

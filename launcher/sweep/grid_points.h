@@ -57,16 +57,16 @@ struct SweepPlan {
       remarks;  // for people: exclusions that matched no grid point, searches that found too few
 };
 
-/// Plans all trials: for each seed, all grid points once, then all grid points again for each repeat, so that
-/// changes on the machine affect all grid points alike. The baseline starts each round, and runs again after
+/// Plans all trials: for each seed, as many passes over all grid points as `repeats` says, so that changes on
+/// the machine affect all grid points alike. The baseline starts each pass, and runs again after
 /// every `baseline_every` trials. Since a cold machine slows the first trial down, the baseline's second
 /// trial is moved, or else added, right after the first trial of another grid point. `resolve` resolves a
 /// grid point; grid points with the same result count once. Throws Error as grid_points_of does, and for more
 /// than kMostGridPoints trials.
 SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(const Assignments&)>& resolve);
 
-/// "comm_hook=fp16 lr=0.1": what tells grid points of one sweep apart, without those of `same`. Keys by their
-/// last names, where these are different; the program's arguments come last.
+/// "comm_hook=fp16 lr=0.1": the values that tell grid points of one sweep apart, without those in `same`.
+/// Keys by their last names, where these are different; the program's arguments come last.
 std::string label_of(const Assignments& values, const Assignments& same);
 
 }  // namespace hookline

@@ -61,7 +61,7 @@ class RepeatedSteps {
 /// One value of a metric.
 struct MetricPoint {
   std::int64_t step = 0;  // the line's "step"; of a line without one, how many came before
-  double value = 0;       // NaN where a program wrote none that is a number
+  double value = 0;       // NaN where a program wrote NaN, an infinity or null
 };
 
 /// A metric as a run continues to log it; of steps that a restart repeats, the last attempt's values. Lines

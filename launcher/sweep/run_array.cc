@@ -110,7 +110,7 @@ class ArraySweep {
                         [&](const auto& each) { return places_.contains(each.second); }));
       if (left > 0)
         log::info("job " + job.number + " continues, with " + count_text(left, "trial") + " to come; " +
-                  run_.same_command() + " follows it, and 'scancel " + job.number + "' cancels it");
+                  run_.same_command() + " collects its results, and 'scancel " + job.number + "' cancels it");
     }
   }
 
@@ -139,7 +139,7 @@ class ArraySweep {
       throw;
     } catch (const SlurmError& error) {
       if (++failures_ == kMostFailures)
-        throw SlurmError(error.what() + ("; " + run_.same_command()) + " follows the job again");
+        throw SlurmError(error.what() + ("; " + run_.same_command()) + " asks it again");
       if (failures_ == 1) line_.tell(error.what() + std::string("; it is asked again"));
       return false;
     }

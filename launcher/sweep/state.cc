@@ -217,8 +217,8 @@ struct SweepState::Rows {
                 (is_damaged ? "is damaged: " : "can't be used: ") + what + advice);
   }
 
-  /// Replaces a damaged database by one with its sound rows. If that fails, advises something other than
-  /// another repair.
+  /// Replaces a damaged database by one with its sound rows. If that fails, advises removing the obstacle
+  /// before another repair, or beginning the sweep anew.
   static Salvage repaired(const fs::path& file, const std::string& damage, std::unique_ptr<Rows>& rows) {
     try {
       Salvage salvaged = salvage(file);

@@ -99,7 +99,8 @@ nlohmann::ordered_json json_of(const ResultRow& row);
 /// "12.3 ± 0.4", or "12.3 (one trial)", of which no spread is known.
 std::string text_with_spread(const Measured& value, std::size_t trials);
 
-/// Aligned columns, of which those are left out that nothing is known of; values in `same` are not repeated.
+/// A table with aligned columns. Columns that are empty in every row are left out, and so are values in
+/// `same`.
 std::string table_text(const std::vector<ResultRow>& rows, const std::string& metric,
                        const Assignments& same);
 

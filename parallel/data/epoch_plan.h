@@ -95,7 +95,8 @@ class EpochPlan {
 
   /// The position from which a resumed run continues. A batch that was loaded but not trained on is loaded
   /// again. If the program left a loop early, the position is the start of the next epoch; for a training
-  /// loader it is the point at which it left, unless the program leaves every loop early.
+  /// loader it is the point at which it left, unless the program leaves every loop early and did not
+  /// leave this one because of max_steps.
   EpochPosition position() const;
   /// Makes the next loop resume at `position`, unless set_epoch names another epoch; after an epoch's last
   /// batch, the next epoch starts. `drives`: see is_driver. `trains`: see is_trained_on. `by_hand`: called by

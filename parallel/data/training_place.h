@@ -55,7 +55,8 @@ class TrainingPlace {
   /// again after another one. A round as long as an epoch does not count, since each optimizer then has loops
   /// of its own.
   bool is_in_round() const;
-  /// True if the previous round took more steps than this one so far, so that this one should end soon.
+  /// True if this round is not over and has taken fewer steps than the previous one, so it should end once
+  /// it has taken as many.
   bool round_continues() const { return knows_round() && !ends_round() && steps_of_round_ < last_round_; }
 
   /// Null if batches come from no prepared loader.

@@ -29,8 +29,8 @@ namespace hookline {
 class FlatParameter {
  public:
   /// Reduces `parameters` to this rank's pieces and drops their gradients. `unit` is the unit's name, for
-  /// errors. `share` broadcasts rank 0's values of all parameters at once. Views that were taken of a trained
-  /// parameter before become unusable.
+  /// errors. `share` broadcasts rank 0's values of all parameters at once. Existing views of a parameter that
+  /// requires a gradient become unusable, unless its former memory holds more than this parameter.
   FlatParameter(const std::string& unit, std::vector<std::string> names, std::vector<at::Tensor> parameters,
                 int rank, int ranks, std::shared_ptr<BufferPool> pool,
                 const std::function<void(const at::Tensor& whole)>& share);
@@ -67,7 +67,8 @@ class FlatParameter {
 
   /// While whole: throws Error, which names it, if a parameter has memory of other sizes.
   void expect_changes_fit() const;
-  /// Takes into the shard what was done to this rank's part of the whole, also in other memory.
+  /// Copies changes of this rank's part of the whole into the shard, also where a parameter was given other
+  /// memory.
   void keep_changes();
   /// Gives parameters their own memory again.
   void take_back();

@@ -50,8 +50,7 @@ double clip_gradient_norm(World& world, const ShardedParameters& shards,
 
   if (!(norm_type > 0))
     throw Error(
-        "clip_grad_norm: the gradients of a sharded model or optimizer have a norm of type 1, 2 or another "
-        "above 0, not " +
+        "clip_grad_norm: for a sharded model or optimizer, norm_type must be above 0, such as 1 or 2, not " +
         std::to_string(norm_type));
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> pieces, wholes;

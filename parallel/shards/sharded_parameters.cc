@@ -54,8 +54,8 @@ at::Tensor ShardedParameters::whole(const at::Tensor& parameter, const at::Tenso
   const at::NoGradGuard no_grad;
   const std::int64_t own = entry->share_of(world_->rank()).count;
   if (piece.numel() != own)
-    throw Error("the optimizer keeps " + count_text(piece.numel(), "element") + " beside '" + entry->name +
-                "', of which this rank steps " + std::to_string(own) +
+    throw Error("the optimizer's state of '" + entry->name + "' has " + count_text(piece.numel(), "element") +
+                ", but this rank's share of the parameter has " + std::to_string(own) +
                 ": call step() on what prepare() returned, not on the optimizer that was passed to it");
   std::int64_t longest = 0;
   for (int rank = 0; rank < world_->size(); ++rank) longest = std::max(longest, entry->share_of(rank).count);
@@ -73,8 +73,8 @@ at::Tensor ShardedParameters::piece(const at::Tensor& parameter, const at::Tenso
   const ShardedParameter& entry = *find(parameter);
   if (whole.sizes() != sizes_of(parameter)) {
     std::ostringstream text;
-    text << "what it keeps of '" << entry.name << "' is " << whole.sizes() << " there, and the parameter "
-         << sizes_of(parameter) << " here";
+    text << "its state of '" << entry.name << "' has sizes " << whole.sizes()
+         << ", and the program's parameter has sizes " << sizes_of(parameter);
     throw Error(text.str());
   }
   const at::NoGradGuard no_grad;

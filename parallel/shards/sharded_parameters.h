@@ -58,13 +58,13 @@ class ShardedParameters {
   /// view.
   at::Tensor gradient_piece(const at::Tensor& parameter) const;
 
-  /// Of a tensor kept beside `parameter`, whose `piece` is this rank's [n]: the whole, in the parameter's
-  /// sizes, on the CPU; on other ranks than 0 undefined. A tensor beside a parameter that is not sharded is
-  /// returned as it is. A collective call. Throws Error if `piece` does not have as many
+  /// Gathers a tensor kept beside `parameter`, of which `piece`, [n], is this rank's part. Returns it whole,
+  /// in the parameter's sizes, on the CPU, on rank 0, and undefined on the others. If `parameter` is not
+  /// sharded, returns `piece` as it is. A collective call. Throws Error if `piece` does not have as many
   /// elements as this rank's share.
   at::Tensor whole(const at::Tensor& parameter, const at::Tensor& piece) const;
-  /// The reverse: this rank's piece of `whole`, [n], in memory of its own. Throws Error if it is not of those
-  /// sizes.
+  /// The reverse: this rank's piece of `whole`, [n], in memory of its own. Throws Error if `whole` does not
+  /// have the sizes of the whole parameter.
   at::Tensor piece(const at::Tensor& parameter, const at::Tensor& whole) const;
 
  private:

@@ -83,7 +83,7 @@ TEST(ConfigShow, PrintsTomlByItself) {
                                 HasSubstr("--set ddp.comm_hook")));
 }
 
-TEST(ConfigShow, ReportsAWrongValue) {
+TEST(ConfigShow, ReportsAnUnknownKey) {
   const ProcessResult result = Sandbox().run({"config", "show", "--set", "ddp.comm_hok=fp16"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.out, "");

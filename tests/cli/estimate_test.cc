@@ -57,7 +57,8 @@ TEST(Estimate, CountsMemoryAndBytes) {
   const auto& split = json.at("sharded_memory_bytes");
   EXPECT_EQ(split.at("parameters"), count);
   EXPECT_EQ(split.at("optimizer"), 2 * count);
-  EXPECT_EQ(split.at("buckets"), 5 * 4.0 * 1024 * 512) << "the larger parameter, and its gradient on its way";
+  EXPECT_EQ(split.at("buckets"), 5 * 4.0 * 1024 * 512)
+      << "the larger parameter, its gradient, that gradient as sent and as received, and the next unit";
   const std::vector<std::string> in_units = {"--shape", "1024x512", "--shape", "512x512", "--unit", "786432"};
   EXPECT_EQ(estimated(sandbox, in_units).at("sharded_memory_bytes").at("buckets"), 5 * 4.0 * 786432);
   EXPECT_EQ(estimated(sandbox, {"--parameters", "1000", "--set", "ddp.gradient_as_bucket_view=true",
@@ -144,7 +145,7 @@ TEST(Estimate, DividesAShardedOptimizerByTheRanks) {
       if (hook.at("chosen")) return hook.at("bytes").get<double>();
     return 0.0;
   };
-  EXPECT_EQ(sent("no"), 4 * count) << "half an all-reduce of gradients, and half one of parameters";
+  EXPECT_EQ(sent("no"), 4 * count) << "half an all-reduce each for gradients and parameters";
   EXPECT_EQ(sent("fp16"), count + 2 * count);
   EXPECT_EQ(sent("power_sgd"), 4.0 * (512 + 512) + 2 * count);
   EXPECT_THAT(

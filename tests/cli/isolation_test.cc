@@ -212,7 +212,7 @@ TEST_F(Isolated, StopsAndContinuesOnATerminal) {
   EXPECT_TRUE(eventually([&] { return count_stopped() == 0; })) << count_stopped();
   shell.type("kill %1\r");
   EXPECT_TRUE(shell.shows("hookline: stopped by SIGTERM")) << shell.screen();
-  EXPECT_TRUE(eventually([&] { return all().size() == 1; })) << all().size() << " are left besides the shell";
+  EXPECT_TRUE(eventually([&] { return all().size() == 1; })) << all().size() << " are left, shell included";
 }
 
 TEST_F(Isolated, LeavesNothingBehindWhenItIsKilledWhileItIsStopped) {
@@ -494,8 +494,7 @@ TEST_F(LeftControlGroup, OfARunningLaunchIsNotTouched) {
     ASSERT_GT(agent, 0);
     const std::vector<pid_t> ranks = testing::children_of(agent);  // the rank and its daemon
     ASSERT_FALSE(ranks.empty());
-    // One live process of the launcher, its sentinel and its agent is enough for the group to count as in
-    // use.
+    // The group counts as in use as long as any of the launcher, its sentinel and its agent is alive.
     kill(agent, SIGSTOP);
     if (who == "the launcher") running.signal(SIGKILL);
     const ProcessResult next = run_process("/bin/sh", options_in_group({"launch", "true"}));

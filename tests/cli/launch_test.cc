@@ -210,7 +210,7 @@ print(*[os.environ[name] for name in names], *sys.argv[1:])
 run = os.environ["HOOKLINE_RUN_DIR"]
 assert os.environ["TORCHELASTIC_RUN_ID"] == os.path.basename(run)
 assert os.environ["TORCHELASTIC_ERROR_FILE"] == os.path.join(run, "attempt_0", os.environ["RANK"], "error.json")
-assert os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "True"  # so the launcher serves the store, and is there already
+assert os.environ["TORCHELASTIC_USE_AGENT_STORE"] == "True"  # so the launcher serves the store, which is up already
 socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))).close()
 )");
   const ProcessResult result =

@@ -67,7 +67,7 @@ class Fiber {
     munmap(mapping_, kGuardBytes + kStackBytes);
   }
 
-  /// Suspends this fiber, which is running; returns when another switches back.
+  /// Suspends this fiber, which is running; returns when `to` switches back, which no other fiber may do.
   void switch_to(Fiber& to) {
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_start_switch_fiber(&fake_stack_, to.stack_, to.stack_bytes_);
@@ -80,7 +80,7 @@ class Fiber {
     arrive_from(to);
   }
 
-  /// `from`: the fiber that switches to this one, always the same.
+  /// `from`: the fiber that has just switched to this one.
   void arrive_from([[maybe_unused]] Fiber& from) {
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(fake_stack_, &from.stack_, &from.stack_bytes_);

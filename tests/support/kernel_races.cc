@@ -81,7 +81,7 @@ std::vector<std::string> take_kernel_races() { return std::exchange(races, {}); 
 
 }  // namespace hookline::testing
 
-// The functions that g++ calls. Of their arguments, only the address matters.
+// The functions that g++ calls. Of their arguments, only the address and the size matter.
 using hookline::testing::use;
 extern "C" {
 void __tsan_init() {}

@@ -111,7 +111,7 @@ char state_of(pid_t pid);
 /// Whether the process exists and is not just waiting to be reaped.
 bool is_running(pid_t pid);
 
-/// The content of /proc/PID/`name`, such as "comm" for its name; empty once it has exited.
+/// The content of /proc/PID/`name`, such as "comm" for its name; empty if there is no such process.
 std::string of_process(pid_t pid, const char* name);
 
 /// Running processes whose environment contains `mark`: all that a test started, even if detached.

@@ -28,7 +28,7 @@ class Terminal {
   /// Waits for the program to exit and returns its exit code; 128 + n if killed by signal n.
   int exit_code();
 
-  /// Everything written so far.
+  /// All output that shows() and exit_code() have read so far.
   const std::string& screen() const { return screen_; }
 
  private:

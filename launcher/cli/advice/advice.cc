@@ -101,8 +101,8 @@ double seconds_of(const Json& row) {
   return seconds.is_null() ? std::numeric_limits<double>::infinity() : seconds.get<double>();
 }
 
-/// A setting with other buckets than the config's is worth a row only if it is the best, or much faster than
-/// `as_configured`, its row with the config's buckets.
+/// A setting with other buckets than the config's is worth a row only if it is the best, or saves more than
+/// ChoiceRule::least_gain of the step time of `as_configured`, its row with the config's buckets.
 bool is_worth_showing(const Json& row, const Json& as_configured, const Json& model, const Json* there) {
   if (!row.contains("bucket_bytes")) return true;
   const auto is_faster = [&](const Json* one, const Json* other) {

@@ -21,8 +21,8 @@ struct ShortRunFlags {
   void add_set_flag(VerbParser& parser);
 
   /// Values for the config: the verb's `own`, what such a run needs (it neither restarts nor saves nor
-  /// resumes), for which `verb` ("hookline test") stands in messages, and what these flags give. Throws
-  /// UsageError if a key is given twice.
+  /// resumes), and what these flags give. Messages name `verb` ("hookline test") as the origin of what such
+  /// a run needs. Throws UsageError if a key is given twice.
   std::vector<Override> overrides(const std::string& verb, std::vector<Override> own) const;
 };
 

@@ -118,7 +118,7 @@ class Reader {
   void expect_to_tell_apart(const std::string& key, Span place) {
     if (key.starts_with("logging."))
       error(place, "'" + key + "' tells no trials apart",
-            "where runs log to can be in [fixed], or in the config");
+            "logging keys can be in [fixed] or in the config; the sweep itself sets dir, show and status");
   }
 
   /// [grid] itself or, if its own tables are not the config's, each [grid.NAME] in it.

@@ -67,12 +67,13 @@ std::optional<SweepRange> read_range(const std::string& key, const TomlNode& nod
   if (!is_right) return std::nullopt;
   const auto is_plain = [](double number) { return std::abs(number) <= kLargest; };
   if (!is_plain(range.from) || !is_plain(range.to) || !is_plain(range.step.value_or(1))) {
-    error(node.place, "the range of '" + key + "' has no bounds",
-          "its numbers must be finite, and at most 9e15");
+    error(node.place, "the range of '" + key + "' has a number that can't be used",
+          "its numbers must be finite, and from -9e15 to 9e15");
   } else if (!has_from || !has_to) {
     error(node.place, "the range of '" + key + "' needs from and to", "write { from = 1, to = 4 }");
   } else if (range.from > range.to) {
-    error(node.place, "the range of '" + key + "' ends before it begins", "from must be at most to");
+    error(node.place, "the range of '" + key + "' ends before it begins",
+          "'from' must not be greater than 'to'");
   } else if (range.log && range.from <= 0) {
     error(node.place, "the range of '" + key + "' has no logarithm",
           "with log = true, from must be more than 0");

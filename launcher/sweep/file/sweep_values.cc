@@ -53,7 +53,7 @@ void SweepValues::add_keys_below(const TomlNode& table, const std::string& prefi
       const auto near = nearest(key, keys_);
       tell_(child.key, "unknown key '" + key + "'",
             near ? "did you mean '" + *near + "'?"
-                 : "it is a key of the config, such as ddp.comm_hook, or an argument of the program, such "
+                 : "write a key of the config, such as ddp.comm_hook, or an argument of the program, such "
                    "as args.lr");
     }
   }

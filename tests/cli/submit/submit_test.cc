@@ -376,9 +376,9 @@ TEST_F(HungQueue, SweepStillStopsOnASignal) {
   EXPECT_THAT(
       result.err,
       HasSubstr(
-          "hookline: job 42 continues, with 2 trials to come; the same 'hookline sweep' command follows "
-          "it, and 'scancel 42' cancels it\n"));
-  // The next command first asks Slurm's queue about the job, which hangs too.
+          "hookline: job 42 continues, with 2 trials to come; the same 'hookline sweep' command collects "
+          "its results, and 'scancel 42' cancels it\n"));
+  // The next command first calls squeue to ask about the job, and that call hangs as well.
   EXPECT_EQ(sweep_until(SIGINT).exit_code, 130);
 }
 

@@ -78,7 +78,7 @@ class EndedSweep {
     reported = report();
     EXPECT_EQ(reported.exit_code, 0) << reported.err;
     EXPECT_EQ(lines_in(reported.out), kTrials);
-    ended = sweep();  // so that it records the same command as later runs
+    ended = sweep();  // as in later runs, all trials have ended before
     bytes = sandbox.read(kState);
   }
 

@@ -219,7 +219,7 @@ TEST_F(SweepOnSlurm, QueuedTrialsKeepTheirSettingsAndAreSubmittedOnce) {
   const std::string job = job_in(queued.err);
   EXPECT_THAT(queued.err, HasSubstr("hookline: job " + job +
                                     " continues, with 3 trials to come; the same "
-                                    "'hookline sweep' command follows it, and 'scancel " +
+                                    "'hookline sweep' command collects its results, and 'scancel " +
                                     job + "' cancels it\n"));
 
   // Nothing is submitted twice or also run locally.
@@ -598,8 +598,8 @@ TEST_F(SweepWithScriptsForSlurm, SubmitsOnceEvenIfSbatchsReplyIsLost) {
   EXPECT_THAT(
       found.err,
       HasSubstr(
-          "hookline: job 77 continues, with 3 trials to come; the same 'hookline sweep' command follows it, "
-          "and 'scancel 77' cancels it\n"));
+          "hookline: job 77 continues, with 3 trials to come; the same 'hookline sweep' command collects "
+          "its results, and 'scancel 77' cancels it\n"));
   EXPECT_EQ(lines_in(sandbox.read("submitted")), 1u);
 }
 
@@ -630,13 +630,14 @@ TEST_F(SweepWithScriptsForSlurm, ReportsFailuresWhileAJobRuns) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: job 77 runs 1 trial; "), HasSubstr("hookline: 1 trial failed: ")));
-  // Once trials of the job have failed, repeating --retry-failed would run them once more, so the advice
-  // omits the flag.
+  // Once trials of the job have failed, repeating --retry-failed would run them once more, so the message
+  // says to leave the flag out.
   const std::string plan = sandbox.run({"sweep", "s.toml", "--dry-run"}).out;
   sandbox.script("bin/squeue", "for e in 1 2; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
   const ProcessResult again = sweep_with({"--no-follow", "--retry-failed"});
   EXPECT_THAT(again.err,
-              HasSubstr("; the same 'hookline sweep' command, without --retry-failed, follows it, and "));
+              HasSubstr("; the same 'hookline sweep' command, without --retry-failed, collects its "
+                        "results, and "));
   const ProcessResult refused = sweep_with({"--rerun", plan.substr(0, 12)});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err,

@@ -292,7 +292,7 @@ TEST(Coordinator, EndsARunThatLosesNodesAndGetsNoFurther) {
       "5, which they had reached before, so the run ends (restart = \"always\" continues)";
   EXPECT_THAT(after_losses(5, 5), ElementsAre(no_further));
   EXPECT_THAT(after_losses(5, {}), ElementsAre(no_further));
-  const ::testing::Matcher<std::string> continues = StartsWith("say: forming again: 1 of 3 nodes; ");
+  const ::testing::Matcher<std::string> continues = StartsWith("say: forming the run again: 1 of 3 nodes; ");
   EXPECT_THAT(after_losses(5, 6), ElementsAre(continues));
   EXPECT_THAT(after_losses({}, {}), ElementsAre(continues)) << "no rank says how far it is";
   EXPECT_THAT(after_losses(5, 5, {0, true}), ElementsAre(continues));
@@ -328,11 +328,11 @@ TEST(Coordinator, FormsAgainWithoutALostNodeAndUsesNoRestart) {
   EXPECT_THAT(run.lost("b"), ElementsAre("stop: the node two is lost: it sends no heartbeat"));
   EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}), IsEmpty());
   EXPECT_THAT(run.take("c", NodeEnd{1, {}, false, ""}),
-              ElementsAre(StartsWith("say: forming again: 2 of 3 nodes")));
+              ElementsAre(StartsWith("say: forming the run again: 2 of 3 nodes")));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 three@1 of 2"));
   EXPECT_THAT(run.lost("c"), ElementsAre("stop: the node three is lost: it sends no heartbeat"));
   EXPECT_THAT(run.take("a", NodeEnd{2, {}, false, ""}),
-              ElementsAre(StartsWith("say: forming again: 1 of 3 nodes")));
+              ElementsAre(StartsWith("say: forming the run again: 1 of 3 nodes")));
   EXPECT_THAT(run.take("d", node("four", 2)), ElementsAre("say: the node four joined: 2 of 3 nodes"))
       << "a newcomer is waited for";
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 3 after 2: one@0 four@1 of 3"));
@@ -414,7 +414,7 @@ TEST(Coordinator, ContinuesOnlyWithHalfOfTheLastRoundSinceTheOthersMayContinueTo
   Nodes most = run_of_three();
   most.lost("b");
   most.take("a", end_of(1));
-  EXPECT_THAT(most.take("c", end_of(1)), ElementsAre(StartsWith("say: forming again: 2 of 3 nodes")));
+  EXPECT_THAT(most.take("c", end_of(1)), ElementsAre(StartsWith("say: forming the run again: 2 of 3 nodes")));
   EXPECT_THAT(most.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 host of c@1 of 2"));
 
   Nodes few = run_of_three();
@@ -422,8 +422,8 @@ TEST(Coordinator, ContinuesOnlyWithHalfOfTheLastRoundSinceTheOthersMayContinueTo
   few.lost("c");
   EXPECT_THAT(few.take("a", end_of(1)),
               ElementsAre(StartsWith(
-                  "say: forming again: 1 of 3 nodes, too few of the last attempt to continue without "
-                  "the others")));
+                  "say: forming the run again: 1 of 3 nodes, too few of the last attempt to continue "
+                  "without the others")));
   EXPECT_THAT(few.take("e", node("new", 1)), ElementsAre("say: the node new joined: 2 of 3 nodes"));
   EXPECT_THAT(few.tick(seconds(17)), IsEmpty());
   EXPECT_THAT(few.tick(seconds(1)),
@@ -443,7 +443,7 @@ TEST(Coordinator, ContinuesOnlyWithHalfOfTheLastRoundSinceTheOthersMayContinueTo
   Nodes left = run_of_three();
   left.take("b", Leave{});
   left.lost("c");
-  EXPECT_THAT(left.take("a", end_of(1)), ElementsAre(StartsWith("say: forming again: 1 of 3 nodes")))
+  EXPECT_THAT(left.take("a", end_of(1)), ElementsAre(StartsWith("say: forming the run again: 1 of 3 nodes")))
       << "one that has said that it leaves does not continue elsewhere";
 }
 
@@ -594,7 +594,8 @@ TEST(Coordinator, BlamesALostNodeForTheFailuresItCauses) {
   run.take("a", NodeEnd{1, {}, false, ""});
   EXPECT_THAT(run.take("b", NodeEnd{1, {}, false, ""}), IsEmpty());
   EXPECT_THAT(run.lost("c"),
-              ElementsAre("say: forming again: 2 of 3 nodes; the node three is lost: it sends no heartbeat"));
+              ElementsAre("say: forming the run again: 2 of 3 nodes; the node three is lost: it sends no "
+                          "heartbeat"));
   EXPECT_THAT(run.tick(seconds(5)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
   EXPECT_THAT(run.take("a", StorePort{1, 5}), IsEmpty()) << "of a round that is over";
 }
@@ -620,7 +621,7 @@ TEST(Coordinator, EndsAFixedSizeRunOnALostNodeUnlessRestartsAreAllowed) {
   patient.take("b", node("two", 1, 1));
   patient.lost("b");
   EXPECT_THAT(patient.take("a", NodeEnd{1, {}, false, ""}),
-              ElementsAre(StartsWith("say: forming again: 1 of 2 nodes")));
+              ElementsAre(StartsWith("say: forming the run again: 1 of 2 nodes")));
   EXPECT_THAT(patient.take("c", node("two", 1, 1)), ElementsAre("round 2 after 1: one@0 two@1 of 2"));
 }
 
@@ -642,9 +643,9 @@ TEST(Coordinator, GivesANodeThatCameToAFullRunThePlaceOfALostOne) {
   run.take("c", node("two", 1));  // b's launcher was killed and started again
   EXPECT_THAT(run.lost("b"), ElementsAre("stop: the node two is lost: it sends no heartbeat"));
   EXPECT_THAT(run.tick(seconds(10)), IsEmpty()) << "it is needed now";
-  EXPECT_THAT(
-      run.take("a", NodeEnd{1, {}, false, ""}),
-      ElementsAre(StartsWith("say: forming again: 2 of 2 nodes"), "round 2 after 1: one@0 two@1 of 2"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),
+              ElementsAre(StartsWith("say: forming the run again: 2 of 2 nodes"),
+                          "round 2 after 1: one@0 two@1 of 2"));
 }
 
 TEST(Coordinator, GivesTheSpareThePlaceOfALostNodeAndUsesNoRestart) {
@@ -659,9 +660,9 @@ TEST(Coordinator, GivesTheSpareThePlaceOfALostNodeAndUsesNoRestart) {
   EXPECT_THAT(run.tick(seconds(6)), Contains(StartsWith("refuse d: it is one too many: ")));
   EXPECT_EQ(run.coordinator.next(), Coordinator::Time::max());
   run.lost("b");
-  EXPECT_THAT(
-      run.take("a", NodeEnd{1, {}, false, ""}),
-      ElementsAre(StartsWith("say: forming again: 2 of 2 nodes"), "round 2 after 1: one@0 three@1 of 2"));
+  EXPECT_THAT(run.take("a", NodeEnd{1, {}, false, ""}),
+              ElementsAre(StartsWith("say: forming the run again: 2 of 2 nodes"),
+                          "round 2 after 1: one@0 three@1 of 2"));
   run.lost("c");
   EXPECT_THAT(run.take("a", NodeEnd{2, {}, false, ""}),
               ElementsAre("end 1: the node three is lost: it sends no heartbeat"))
@@ -724,7 +725,7 @@ TEST(Coordinator, EndsForLaterIfANodeIsPreemptedWhileNoRanksTrain) {
   without.take("b", node("two", 1));
   without.lost("b");
   EXPECT_THAT(without.take("a", NodeEnd{1, {}, true, ""}),
-              ElementsAre(StartsWith("say: forming again: 1 of 2 nodes")))
+              ElementsAre(StartsWith("say: forming the run again: 1 of 2 nodes")))
       << "its ranks keep no checkpoints";
 }
 

@@ -180,7 +180,7 @@ TEST_F(Nodes, WaitForANewcomerWhenTooFewAreLeft) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2:3"}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
   nodes[1]->signal(SIGKILL);
-  ASSERT_TRUE(nodes[0]->wait_for("forming again: 1 of 3 nodes"));
+  ASSERT_TRUE(nodes[0]->wait_for("forming the run again: 1 of 3 nodes"));
   const auto newcomer = launch(2, {"launch.nnodes=2:3"});
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
   let_all_exit(0);
@@ -195,7 +195,7 @@ TEST_F(Nodes, TakeBackANodeThatWasLost) {
   const pid_t relay = relay_of(*nodes[1]);
   ASSERT_NE(relay, 0);
   ::kill(relay, SIGSTOP);
-  ASSERT_TRUE(nodes[0]->wait_for("forming again: 1 of 3 nodes")) << nodes[0]->err();
+  ASSERT_TRUE(nodes[0]->wait_for("forming the run again: 1 of 3 nodes")) << nodes[0]->err();
   ::kill(relay, SIGCONT);
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1")) << nodes[1]->err();
   let_all_exit(0);
@@ -626,7 +626,7 @@ TEST_F(Nodes, TrainThoughPacketsAreLost) {
   const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(first.err, Not(HasSubstr("forming again")));
+  EXPECT_THAT(first.err, Not(HasSubstr("forming the run again")));
 }
 
 TEST_F(Nodes, ContinueWhenTheClockIsSet) {
@@ -714,7 +714,7 @@ TEST_F(Nodes, ContinueWhenRanksNoticeALostNodeFirst) {
   const ProcessResult first = nodes[0]->wait(), second = nodes[1]->wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(first.err, HasSubstr("hookline: forming again: 2 of 3 nodes; "));
+  EXPECT_THAT(first.err, HasSubstr("hookline: forming the run again: 2 of 3 nodes; "));
 }
 
 TEST_F(Nodes, ResumeFromTheirCheckpointOnTheRemainingHosts) {

@@ -94,7 +94,7 @@ TEST_F(Successors, ContinueOnOneSideOfACutNetworkOnly) {
       << nodes[1]->err() << nodes[2]->err();
   const ProcessResult alone = nodes[0]->wait();
   EXPECT_EQ(alone.exit_code, 1);
-  EXPECT_THAT(alone.err, AllOf(HasSubstr("hookline: forming again: 1 of 3 nodes, too few "),
+  EXPECT_THAT(alone.err, AllOf(HasSubstr("hookline: forming the run again: 1 of 3 nodes, too few "),
                                HasSubstr("hookline: error: 1 of the 3 nodes of the last attempt ")));
   let_all_exit(0);
   for (int i = 1; i < 3; ++i) {

@@ -287,8 +287,8 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
       {"{ from = 1, to = 20000 }", "has too many values\n"},
       {"{ from = 0, to = 1, count = 5 }", "does not have 5 evenly spaced integers\n"},
       {"{ from = 1, to = 4, count = 9, log = true }", "write from = 1.0 for others\n"},
-      {"{ from = nan, to = 4 }", "has no bounds\n"},
-      {"{ from = 1, to = inf }", "has no bounds\n"},
+      {"{ from = nan, to = 4 }", "has a number that can't be used\n"},
+      {"{ from = 1, to = inf }", "has a number that can't be used\n"},
       {"{ from = 1, to = 2, by = 1 }", "unknown key 'by' in the range of 'args.a'\n"},
       {"{ from = \"a\", to = 2 }", "bad value for 'from' of 'args.a'\n"}};
   for (const auto& [range, message] : ranges)

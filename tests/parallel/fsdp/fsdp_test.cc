@@ -204,9 +204,8 @@ TEST(Fsdp, PropagatesOneRanksNaNToTheGlobalNorm) {
     for (const double norm_type : {2.0, std::numeric_limits<double>::infinity()})
       EXPECT_TRUE(std::isnan(accelerator.clip_grad_norm(model->parameters(), 1, norm_type)));
     EXPECT_EQ(failure_of([&] { accelerator.clip_grad_norm(model->parameters(), 1, 0); }),
-              "clip_grad_norm: the gradients of a sharded model or optimizer have a norm of type 1, 2 or "
-              "another above 0, not "
-              "0.000000");
+              "clip_grad_norm: for a sharded model or optimizer, norm_type must be above 0, such as 1 or 2, "
+              "not 0.000000");
   });
 }
 

@@ -137,8 +137,8 @@ TEST(OptimizerShardsResume, ReportsStepsOfTheUnpreparedOptimizer) {
     sgd.step();
     EXPECT_EQ(
         failure_of([&] { accelerator.save_state(folder.path() / "saved"); }),
-        "the optimizer keeps 12 elements beside 'weight', of which this rank steps 6: call step() on what "
-        "prepare() returned, not on the optimizer that was passed to it");
+        "the optimizer's state of 'weight' has 12 elements, but this rank's share of the parameter has 6: "
+        "call step() on what prepare() returned, not on the optimizer that was passed to it");
   });
 }
 

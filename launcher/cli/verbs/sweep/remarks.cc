@@ -59,7 +59,7 @@ void list_never_starting(const SweepPlan& plan, const Assignments& same, std::si
   std::cerr << std::flush;
 }
 
-/// Before any trial runs: warns if nothing may act on the keys that trials set.
+/// Before any trial runs: warns if the program is a script, which may ignore the keys that trials set.
 void warn_of_script(const std::string& program, const std::set<std::string>& keys) {
   const std::string kind = keys.empty() ? "" : script_kind(find_program({program}, search_path()));
   if (kind.empty()) return;

@@ -175,15 +175,16 @@ std::string Coordinator::refusal(const std::string& node, const NodeHello& hello
                      (there == hello.common.end() ? "unknown" : there->second) + " on " + hello.host;
   }
   if (!differences.empty()) return "it differs where all nodes must agree:" + differences;
-  for (const auto& [id, other] : nodes_) {
-    const std::string &here = hello.ranks_address, &there = other.hello.ranks_address;
-    if (here.empty()) break;
-    if (there.empty()) continue;
-    if (is_address(here, AF_INET) == is_address(there, AF_INET)) break;  // so are all others
-    return "its ranks have the address " + here + ", and those of the node " + other.hello.host + " have " +
-           there +
-           ", so they can't connect to each other: set [rendezvous] main_address to an address in digits, or "
-           "to a name that stands for the same family on every host";
+  // All those that are in have the same family.
+  const auto known = std::find_if(nodes_.begin(), nodes_.end(),
+                                  [](const auto& each) { return !each.second.hello.ranks_address.empty(); });
+  if (const std::string& here = hello.ranks_address; !here.empty() && known != nodes_.end()) {
+    const NodeHello& there = known->second.hello;
+    if (is_address(here, AF_INET) != is_address(there.ranks_address, AF_INET))
+      return "its ranks have the address " + here + ", and those of the node " + there.host + " have " +
+             there.ranks_address +
+             ", so they can't connect to each other: set [rendezvous] main_address to an address in digits, "
+             "or to a name that stands for the same family on every host";
   }
   if (!hello.node_rank) return "";
   if (const int most = limits_.most + limits_.spares; *hello.node_rank >= most)

@@ -1,5 +1,5 @@
-// Facts about this host for a bug report. A fact that can't be determined gives the
-// reason instead, where one is known.
+// Facts about this host for a bug report. A fact that can't be determined gives the reason instead, where one
+// is known.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -42,11 +42,12 @@ at::Tensor GradientShares::piece(std::size_t index) {
 
 void GradientShares::put_aside(std::size_t index) {
   Gradient& gradient = gradients_[index];
-  if (gradient.holds != Holds::average) return;
   at::Tensor& grad = parameters_[index].mutable_grad();
-  if (!grad.defined()) {  // dropped by the program
+  if (gradient.holds == Holds::others_on_top && !grad.defined()) gradient = {};  // dropped by the program
+  if (gradient.holds != Holds::average) return;
+  if (!grad.defined()) {  // likewise
     gradient.holds = Holds::own;
-    if (was_stepped_ || std::exchange(told_of_drop_, true) || rank_ != 0) return;
+    if (was_stepped_ || told_of_drop_.exchange(true) || rank_ != 0) return;
     log::warning(
         "[ddp] shard_optimizer: averaged gradients were dropped, and no optimizer that prepare() returned "
         "has stepped the model. Step the optimizer that prepare() returned: a step of any other leaves the "
@@ -63,9 +64,6 @@ void GradientShares::put_aside(std::size_t index) {
 void GradientShares::before_gradient(std::size_t index) {
   put_aside(index);
   Gradient& gradient = gradients_[index];
-  const bool was_dropped =
-      gradient.holds == Holds::others_on_top && !parameters_[index].mutable_grad().defined();
-  if (was_dropped) gradient = {};
   if (gradient.holds == Holds::average_aside) gradient.holds = Holds::others_on_top;
 }
 
@@ -92,9 +90,10 @@ at::Tensor GradientShares::own_gradient(std::size_t index) const {
   const Gradient& gradient = gradients_[index];
   const at::Tensor& grad = parameters_[index].grad();
   const bool is_average = gradient.holds == Holds::average && grad.defined();
-  if (!is_average && !gradient.aside.defined()) return grad;
-  // The other ranks contribute zeros for this share. Its average is therefore multiplied by the number of
-  // ranks, so that summing and dividing gives it back.
+  const bool is_dropped = gradient.holds == Holds::others_on_top && !grad.defined();
+  if (!is_average && (is_dropped || !gradient.aside.defined())) return grad;
+  // The other ranks contribute nothing to the average in this share, which is therefore multiplied by the
+  // number of ranks, so that summing and dividing gives it back.
   const at::NoGradGuard no_grad;
   const Share share = share_of(index, rank_);
   const at::Tensor own = at::zeros_like(parameters_[index], at::MemoryFormat::Preserve).detach();

@@ -42,7 +42,7 @@ class GradientShares {
   /// A gradient for a checkpoint in the middle of a step: averaged over the ranks, it gives the averages so
   /// far plus the mean of what was added since.
   at::Tensor own_gradient(std::size_t index) const;
-  /// Gradients come from elsewhere, and are this rank's own.
+  /// Forgets what was averaged or put aside: the gradients now come from elsewhere, and are this rank's own.
   void forget();
   /// Drops what was put aside for parameters whose gradient the program has dropped.
   void drop();
@@ -75,7 +75,8 @@ class GradientShares {
   std::vector<at::Tensor> parameters_;
   int rank_, ranks_;
   std::vector<Gradient> gradients_;
-  bool was_stepped_ = false, told_of_drop_ = false, told_of_change_ = false;
+  bool was_stepped_ = false, told_of_change_ = false;
+  std::atomic<bool> told_of_drop_ = false;
 };
 
 }  // namespace hookline

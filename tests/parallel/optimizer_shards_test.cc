@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "parallel/hookline.h"
+#include "parallel/shards/gradient_shares.h"
 #include "tests/support/failure.h"
 #include "tests/support/logged_messages.h"
 #include "tests/support/run_ranks.h"
@@ -471,6 +472,21 @@ TEST(OptimizerShards, AccumulateAveragesOverSeveralBackwards) {
                 .item<double>(),
             1e-6)
       << "a parameter that the second one does not reach keeps the average of the first";
+}
+
+TEST(GradientShares, ForgetAnAverageWhoseParameterHasLostItsGradient) {
+  const at::Tensor weight = torch::zeros({4}, torch::requires_grad());
+  GradientShares shares({"weight"}, {weight}, /*rank=*/0, /*ranks=*/2);
+  weight.mutable_grad() = torch::ones({4});
+  shares.before_average();
+  shares.after_average();
+  shares.before_gradient(0);  // puts the average aside
+  weight.mutable_grad() = torch::ones({4});
+  weight.mutable_grad().reset();  // as zero_grad of the model that prepare() was given does
+  EXPECT_FALSE(shares.own_gradient(0).defined());
+  shares.before_average();
+  shares.after_average();
+  EXPECT_FALSE(weight.grad().defined());
 }
 
 TEST(OptimizerShards, ShowLocalGradientsOutsideTheRanksOwnShare) {

@@ -106,7 +106,7 @@ struct SweepState::Rows {
     // damaged.
     keep_log_at_close(true);
     const int format = is_new ? kEmptyFormat : checked_format(database, file.parent_path());
-    if (!is_repaired) expect_trials(database, file.parent_path());
+    if (!is_repaired) expect_trials(database, file.parent_path(), format);
     if (sqlite3_db_readonly(database.getHandle(), "main") == 1 && access(file.c_str(), W_OK) == 0)
       throw DamagedDatabase("SQLite won't write it: its header is not as it was written", true);
     keep_log_at_close(false);
@@ -196,7 +196,7 @@ struct SweepState::Rows {
     const SQLite::Transaction one_moment(database);
     const int format = checked_format(database, folder);
     if (format == kEmptyFormat) return {};
-    expect_trials(database, folder);
+    expect_trials(database, folder, format);
     return {format == kFormatWithoutFacts ? SweepFacts() : facts_in(database), trials_in(database)};
   }
 

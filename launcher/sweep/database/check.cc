@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostNamed = 20;
 constexpr std::uint64_t kMostLogBytes = std::uint64_t{1} << 30;
+constexpr std::size_t kUserVersionAt = 60;  // in page 1: https://www.sqlite.org/fileformat2.html
 
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
@@ -66,10 +67,27 @@ std::string problem_of_rows(SQLite::Database& database) {
   return "each of its rows is sound, but together they are not what was written last";
 }
 
-/// Has this folder trials that have started?
+/// Does this folder have trials that have started?
 bool has_trials(const fs::path& folder) {
   std::error_code none;
   return !fs::is_empty(folder / "trials", none) && !none;
+}
+
+bool format_has_checksums(int format) { return format == kSweepFormat || format == kEmptyFormat; }
+
+/// The format in page 1 of the database whose log has these frames; -1 if there is no page 1.
+int stated_format(const fs::path& file, const LogFrames& log) {
+  std::string first_page(kUserVersionAt + 4, '\0');
+  const bool is_short =
+      !InputFile(file).read(first_page.data(), static_cast<std::streamsize>(first_page.size()));
+  if (is_short) first_page.clear();
+  for (const LogFrame& frame : log.frames)
+    if (frame.page == 1) first_page = frame.bytes.substr(0, kUserVersionAt + 4);
+  if (first_page.empty()) return -1;
+  int format = 0;
+  for (const char byte : first_page.substr(kUserVersionAt))
+    format = format << 8 | static_cast<unsigned char>(byte);
+  return format;
 }
 
 /// Sets `has_checksums` as soon as it is known.
@@ -91,7 +109,7 @@ int format_of_sound(SQLite::Database& database, const fs::path& folder, bool& ha
   } else if (format != kSweepFormat && database.tableExists(kSealTable.name)) {
     throw DamagedDatabase("it says that its format is " + std::to_string(format) + ", and has a seal", true);
   }
-  has_checksums = format == kSweepFormat || format == kEmptyFormat;
+  has_checksums = format_has_checksums(format);
   if (const std::string problem = problem_of_structure(database); !problem.empty())
     throw DamagedDatabase(problem, has_checksums);
   if (format != kSweepFormat) return format;
@@ -131,14 +149,17 @@ void expect_sound_log(const fs::path& file) {
   if (in.problem() == FileProblem::missing) return;
   const std::string log = in.read_all();
   if (in.problem() != FileProblem::none) throw Error("'" + name + "' can't be read: " + in.why());
-  if (const std::string damage = frames_in(log).damage; !damage.empty())
-    throw DamagedDatabase("SQLite's log of what was written last, '" + name + "': " + damage, true);
+  const LogFrames frames = frames_in(log);
+  if (frames.damage.empty()) return;
+  const int format = stated_format(file, frames);
+  throw DamagedDatabase("SQLite's log of what was written last, '" + name + "': " + frames.damage,
+                        format < 0 || format_has_checksums(format));
 }
 
-void expect_trials(SQLite::Database& database, const fs::path& folder) {
+void expect_trials(SQLite::Database& database, const fs::path& folder, int format) {
   if (!has_trials(folder) || !database.tableExists(kTrialsTable.name)) return;
   if (database.execAndGet("SELECT count(*) FROM trials WHERE position >= 0").getInt64() == 0)
-    throw DamagedDatabase("it has no trials, though trials have run", true);
+    throw DamagedDatabase("it has no trials, though trials have run", format_has_checksums(format));
 }
 
 bool is_damage(const SQLite::Exception& error) {

@@ -49,8 +49,8 @@ bool is_there(const std::filesystem::path& file);
 /// drop what follows the damage.
 void expect_sound_log(const std::filesystem::path& file);
 
-/// Throws DamagedDatabase if the database has no trials, though its folder has.
-void expect_trials(SQLite::Database& database, const std::filesystem::path& folder);
+/// Throws DamagedDatabase if the database, which is of this format, has no trials, though its folder has.
+void expect_trials(SQLite::Database& database, const std::filesystem::path& folder, int format);
 
 /// True if SQLite's error means that the database is damaged; false for system errors, such as a full disk,
 /// which leave the database as it was.

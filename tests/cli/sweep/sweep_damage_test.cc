@@ -2,6 +2,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ using ::testing::StartsWith;
 using testing::timeless;
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kTrials = 60, kFailed = 3;  // enough for several pages of rows
+constexpr std::size_t kTrials = 60;  // enough for several pages of rows
 constexpr int kRandomFlips = testing::kSanitized ? 15 : 60;
 constexpr char kTableLeaf = 0x0d, kTableInterior = 0x05, kIndexLeaf = 0x0a;
 constexpr const char* kState = "results/state.sqlite";
@@ -319,7 +320,7 @@ TEST(DamagedSweep, KeepsAllRowsIfOnlyOtherPagesAreDamaged) {
       expect_repaired(sweep, 0, 0);
     }
   {
-    SCOPED_TRACE("all is cut off behind a page of rows");
+    SCOPED_TRACE("all after the last page of rows is cut off");
     sweep.put(sweep.bytes.substr(0, (sweep.pages_of(kTableLeaf).back() + 1) * kPageBytes) + "torn");
     EXPECT_EQ(sweep.sweep({"--repair"}).exit_code, 1);
   }
@@ -361,7 +362,7 @@ TEST(DamagedSweep, IsNotStartedOverIfItsStateIsMissing) {
   EXPECT_EQ(refused.err, "hookline: error: the state of the sweep, '" + sweep.file().string() +
                              "', is missing, though '" + (results / "trials").string() +
                              "' has trials; put the file back, or run the sweep with --repair: it makes a "
-                             "new one, runs the trials again, and keeps what they have left, as "
+                             "new one, runs the trials again, and keeps what they left behind, as "
                              "trials/ID.1\n");
   const ProcessResult printed =
       sweep.sandbox.run({"sweep", "s.toml", "--output", "results", "--scheduler", "slurm", "--print"});
@@ -708,6 +709,57 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksums) {
                   AllOf(HasSubstr("state.sqlite', is damaged: SQLite finds: "),
                         HasSubstr("; move its folder aside, "), EndsWith("begin the sweep anew")));
     }
+  }
+}
+
+TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsLogIsDamaged) {
+  for (const int format : {1, 2}) {
+    SCOPED_TRACE("format " + std::to_string(format));
+    const testing::TemporaryFolder folder;
+    const fs::path file = folder.path() / "state.sqlite", log = file.string() + "-wal";
+    make_former(file, format);
+    {
+      SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+      sqlite3_db_config(database.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);  // as if killed
+      database.exec("UPDATE trials SET seconds = 3 WHERE id = 'aa'");
+    }
+    std::string damaged = read_file(log);
+    ASSERT_GT(damaged.size(), 1000u);
+    damaged[1000] ^= 1;
+    std::ofstream(log, std::ios::binary) << damaged;
+    const std::string before = read_file(file);
+    for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
+      try {
+        const SweepState state(folder.path(), on_damage);
+        ADD_FAILURE() << "it is damaged";
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), AllOf(HasSubstr("its record 1 is not as it was written"),
+                                        EndsWith("begin the sweep anew")));
+      }
+      EXPECT_TRUE(read_file(file) == before && read_file(log) == damaged) << "both stay as they are";
+    }
+  }
+}
+
+TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsTrialsAreMissing) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "state.sqlite";
+  make_former(file, 2);
+  fs::create_directories(folder.path() / "trials" / "aa");
+  {
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+    database.exec("DELETE FROM trials WHERE position >= 0");
+  }
+  const std::string before = read_file(file);
+  for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
+    try {
+      const SweepState state(folder.path(), on_damage);
+      ADD_FAILURE() << "it is damaged";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("it has no trials, though trials have run"),
+                                      EndsWith("begin the sweep anew")));
+    }
+    EXPECT_TRUE(read_file(file) == before) << "it stays as it is";
   }
 }
 

@@ -233,15 +233,17 @@ TEST(CudaOnCpu, FindsShufflesThatCudaDoesNotDefine) {
       << "those that ended need not come";
   EXPECT_EQ(fault_of(shuffle_with_mask, 32, 0xffffffffu, 4u, 2, 32),
             "thread 0 of block (0, 0, 0) waits at " + place + " for the value of lane 2, which has ended");
-  EXPECT_EQ(fault_of(shuffle_with_mask, 20, 0xffffffffu, 0u, 20, 32),
-            "thread 0 of block (0, 0, 0) waits at " + place + " for the value of lane 20, which has ended");
+  EXPECT_EQ(
+      fault_of(shuffle_with_mask, 20, 0xffffffffu, 0u, 20, 32),
+      "thread 0 of block (0, 0, 0) waits at " + place + " for the value of lane 20, which does not exist");
   EXPECT_EQ(fault_of(shuffle_with_mask, 4, 0xfu, 0u, 5, 32),
             "thread 0 of block (0, 0, 0) waits at " + place +
                 " for the value of lane 5, which its mask leaves out");
   EXPECT_EQ(fault_of(shuffle_with_mask, 32, 0xfffffff7u, 0u, 0, 32),
             "thread 3 of block (0, 0, 0) calls __shfl_sync with a mask that leaves it out");
   EXPECT_EQ(fault_of(shuffle_with_mask, 32, 0xffffffffu, 0u, 0, 12),
-            "thread 0 of block (0, 0, 0) calls __shfl_sync with width 12, which is no power of 2 up to 32");
+            "thread 0 of block (0, 0, 0) calls __shfl_sync with width 12, which is not a power of 2 up to "
+            "32");
   EXPECT_EQ(
       fault_of(shuffle_and_wait, 32),
       "thread 0 of block (0, 0, 0) waits at __syncwarp (cuda_on_cpu_test.cc:" + std::to_string(kShuffle + 5) +

@@ -5,8 +5,8 @@
 // Blocks run one after another, and the threads of a block as fibers of the calling thread. Each warp runs as
 // far as it can: until all of its threads wait at a barrier of the block. A missing barrier therefore shows
 // when `order` changes, or as a NaN from shared memory that has not been written yet. Threads that wait for
-// something impossible raise a KernelFault instead of hanging. The address sanitizer finds accesses outside
-// shared memory and outside buffers of the exact size.
+// something impossible raise a KernelFault instead of hanging. The address sanitizer finds accesses past the
+// end of a shared variable, and past the end of a buffer that is allocated no larger than it has to be.
 //
 // There are no streams (a launch is finished when it returns), no atomics and no dynamic shared memory; only
 // one launch may run in a process at a time. If a kernel faults or throws, variables of its suspended
@@ -49,7 +49,8 @@ inline dim3 blockDim, gridDim;
 
 namespace cuda_on_cpu {
 
-/// A kernel did something that would crash or hang on a GPU, or is undefined there.
+/// A kernel did something that would crash or hang on a GPU or is undefined there, or its launch needs what
+/// this header does not support.
 struct KernelFault : std::logic_error {
   using std::logic_error::logic_error;
 };
@@ -104,7 +105,8 @@ inline std::function<void()> body;                    // the kernel and its argu
 inline std::exception_ptr failure;                    // exception of a kernel body
 inline bool inside_kernel = false;                    // false while the emulator itself runs
 
-// For kernel_races.h: incremented with each launch, block and barrier.
+// For kernel_races.h: `ticks` is incremented with each launch, block and barrier; the others are its values
+// when the current launch and the current block began.
 inline std::uint64_t ticks = 0, launch_began = 0, block_began = 0;
 
 [[noreturn]] inline void fault(unsigned thread, const std::string& what) {
@@ -155,13 +157,15 @@ inline void exchange_values(unsigned warp, unsigned lanes) {
     Thread& self = *threads[warp + lane];
     if (!(lanes >> self.source & 1))
       fault(warp + lane, self.doing() + " for the value of lane " + std::to_string(self.source) + ", which " +
-                             (self.mask >> self.source & 1 ? "has ended" : "its mask leaves out"));
+                             (!(self.mask >> self.source & 1) ? "its mask leaves out"
+                              : warp + self.source < count    ? "has ended"
+                                                              : "does not exist"));
     self.received = threads[warp + self.source]->given;
   }
 }
 
-/// Releases the threads of a warp whose shuffle has all lanes of its mask; threads that have ended need not
-/// arrive. `warp`: its first thread. Returns false if there are none.
+/// Releases the threads of a warp that wait at a shuffle where all lanes of its mask have arrived; threads
+/// that have ended need not arrive. `warp`: the warp's first thread. Returns false if it released none.
 inline bool release_warp(unsigned warp) {
   bool any = false;
   for (unsigned waiting = warp; waiting < std::min(count, warp + kWarp); ++waiting) {
@@ -207,8 +211,8 @@ inline bool release_block() {
 // The linker's symbols for the section's bounds; absent if no kernel has shared memory.
 extern "C" [[gnu::weak]] unsigned char __start_cuda_shared[], __stop_cuda_shared[];
 
-/// Fills shared memory with NaN, or -1, which no kernel should read. Also fills the sanitizer's zones around
-/// variables.
+/// Fills shared memory with NaN, or -1, which no kernel should read. Also fills the sanitizer's redzones
+/// around variables.
 [[gnu::no_sanitize_address]] inline void fill_shared_memory() {
   for (volatile unsigned char* byte = __start_cuda_shared; byte != __stop_cuda_shared; ++byte) *byte = 0xFF;
 }
@@ -239,7 +243,7 @@ inline cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()
       block.x * block.y * block.z > 1024)
     return cudaErrorInvalidConfiguration;
   if (config.dynamicSmemBytes != 0 || config.numAttrs != 0)
-    throw KernelFault("cuda_on_cpu.h knows no dynamic shared memory and no attributes of a launch");
+    throw KernelFault("cuda_on_cpu.h supports neither dynamic shared memory nor launch attributes");
   gridDim = grid;
   blockDim = block;
   count = block.x * block.y * block.z;
@@ -266,7 +270,7 @@ CUDA_ON_CPU_UNTRACED T shuffle(const char* function, unsigned mask, T value, int
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(Thread::given));
   if (width < 1 || width > static_cast<int>(kWarp) || !std::has_single_bit(static_cast<unsigned>(width)))
     fault(running, "calls " + std::string(function) + " with width " + std::to_string(width) +
-                       ", which is no power of 2 up to 32");
+                       ", which is not a power of 2 up to 32");
   const unsigned lane = running % kWarp, part = static_cast<unsigned>(width);
   if (!(mask >> lane & 1))
     fault(running, "calls " + std::string(function) + " with a mask that leaves it out");

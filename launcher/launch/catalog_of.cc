@@ -15,7 +15,7 @@ CatalogOf catalog_of(const std::optional<std::filesystem::path>& executable) {
     log::warning(
         "this user may not read the program '" + executable->string() +
         "', so its own hooks and their options are checked only when it runs; chmod a+r lets hookline "
-        "check them before");
+        "check them beforehand");
     return result;
   }
   result.build = read_build(*executable);

@@ -149,11 +149,11 @@ class Coordinator {
   std::optional<NodeFailed>
       failure_;  // the first of this round; if ranks are stuck, preferably one that others wait for
   std::string failed_node_, failure_text_;
-  std::string turned_away_;      // who was, last since a round started, and why: a clause; empty: nobody
+  std::string turned_away_;      // the last one since a round started, and why: a clause; empty: nobody
   std::optional<Time> stop_at_;  // until then other nodes may say more of a run that is stuck
   bool member_lost_ = false;
   std::optional<std::int64_t> furthest_,
-      furthest_before_;               // step of this round; of those before that lost a node
+      furthest_before_;               // step of this round; of earlier ones that lost a node
   bool warned_ = false;               // a member, of a preemption
   std::vector<AttemptEnd> failures_;  // of the rounds so far
 };

@@ -73,8 +73,8 @@ class NodeRun {
 
   bool is_alone() const { return setup_.limits.is_alone(); }
 
-  /// If this node's launcher was killed: says nothing to the others, for whom the node is lost, as if its
-  /// host were. Its relay ends with the launcher, or a moment later.
+  /// Has this node's launcher been killed? If so, ends this node's part without a word to the others, for
+  /// whom the node is lost, as if its host were. Its relay ends with the launcher, or a moment later.
   bool is_killed() {
     if (is_alone() || !signals_.is_launcher_gone()) return false;
     exit_code_ = 128 + SIGKILL;
@@ -146,8 +146,8 @@ class NodeRun {
     place.store_name = store_name_;
     place.interface = interface_towards(store_address_);
     place.has_agent_store = setup_.has_agent_store;
-    // The store of a Python program accepts only connections from addresses that nodes have joined from, so
-    // ranks must connect by the same route. And a loopback address would lead no other host to this one.
+    // The store for scripts and Python accepts only connections from addresses that nodes have joined from,
+    // so ranks must connect by the same route. And a loopback address would lead no other host to this one.
     if (place.has_agent_store || (!is_alone() && is_name_of_loopback(meeting_.address)))
       place.main_address = store_address_;
     StoreSocket store = std::move(store_);
@@ -405,7 +405,7 @@ class NodeRun {
     constexpr std::size_t kShownBytes = 80;
     if (std::exchange(is_ignoring_, true)) return;
     log::warning("a message at " + place() +
-                 " was not sent by a node of this hookline; ignoring this and all further such messages: '" +
+                 " is not from this version of hookline; ignoring this and all further such messages: '" +
                  printable(message.substr(0, kShownBytes)) + (message.size() > kShownBytes ? " …'" : "'"));
   }
 
@@ -515,7 +515,7 @@ class NodeRun {
     log::warning(said.text);
   }
 
-  /// What follows once this node's ranks have ended, beside the report of that.
+  /// What follows once this node's ranks have ended, besides the report of that.
   enum class AfterRanks { nothing, say_hello, take_over };
 
   const NodeSetup& setup_;

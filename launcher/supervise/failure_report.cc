@@ -57,8 +57,8 @@ std::string where_stuck(const Failure& failure) {
     return "\n  " + rank_names(alike) + " are outside of any collective, and " + waits + " for them in one";
   }
   if (!failure.finished_ranks.empty())
-    return "\n  it waits in a collective, as all ranks do that still run on this host, and " +
-           finished_text(failure.finished_ranks, "exited") + " before";
+    return "\n  it waits in a collective, as do all ranks that still run on this host, and " +
+           finished_text(failure.finished_ranks, "had exited");
   return "\n  it waits in a collective, as all ranks of this host do: they do not make the same calls, or "
          "wait for a "
          "rank of another host";

@@ -14,7 +14,7 @@
 
 namespace hookline {
 
-/// What is asked of Slurm for each element.
+/// What is asked of Slurm for an array job; `needed` is for each element.
 struct ArrayRequest {
   std::string name;  // of the job
   NodeResources needed;
@@ -35,7 +35,8 @@ struct ArrayJob {
   std::filesystem::path log_of(int element) const;
 };
 
-/// Files of a job that is submitted now to run trials of the sweep in `folder`, without their suffix.
+/// The path, without a suffix, of the files of a job that is submitted now to run trials of the sweep in
+/// `folder`.
 std::filesystem::path stem_now(const std::filesystem::path& folder);
 
 /// The script for `count` trials. Throws TemplateError.

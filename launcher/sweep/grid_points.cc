@@ -20,7 +20,7 @@ namespace hookline {
 namespace {
 
 constexpr std::size_t kIdDigits = 12;
-constexpr int kMostMisses = 1000;  // consecutive draws of known points, after which a search ends
+constexpr int kMostMisses = 1000;  // consecutive draws of known or excluded points that end a search
 
 /// 1 and 1.0 are one value.
 bool is_same(const std::string& a, const std::string& b) {
@@ -44,7 +44,7 @@ bool meets(const Exclusion& exclusion, const Assignments& point) {
   return !exclusion.empty() && std::all_of(exclusion.begin(), exclusion.end(), has);
 }
 
-/// Calls `take` with every combination; the value of the last dimension changes fastest.
+/// Calls `take` with every combination; the values of `zip` change fastest, then the last dimension's.
 void combine(const Grid& grid, std::size_t next, Assignments& point,
              const std::function<void(const Assignments&)>& take) {
   if (next < grid.dimensions.size()) {
@@ -91,7 +91,7 @@ std::string drawn(const Draw& draw, Random& random) {
   const double part = random.uniform();
   if (!draw.choices.empty())
     return draw.choices[static_cast<std::size_t>(part * static_cast<double>(draw.choices.size()))];
-  const double most = draw.whole ? draw.to + 1 : draw.to;  // so that each integer is equally likely
+  const double most = draw.whole ? draw.to + 1 : draw.to;  // so that the last integer gets its full share
   const double value =
       draw.log ? draw.from * std::pow(most / draw.from, part) : draw.from + (most - draw.from) * part;
   if (draw.whole) return std::to_string(static_cast<std::int64_t>(std::min(std::floor(value), draw.to)));

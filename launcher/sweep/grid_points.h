@@ -61,12 +61,13 @@ struct SweepPlan {
 /// the machine affect all grid points alike. The baseline starts each pass, and runs again after
 /// every `baseline_every` trials. Since a cold machine slows the first trial down, the baseline's second
 /// trial is moved, or else added, right after the first trial of another grid point. `resolve` resolves a
-/// grid point; grid points with the same result count once. Throws Error as grid_points_of does, and for more
-/// than kMostGridPoints trials.
+/// grid point; grid points with the same result count once. Throws Error as grid_points_of does, if the
+/// baseline can't run, and for more than kMostGridPoints trials.
 SweepPlan plan_of(const SweepFile& sweep, const std::function<ResolvedPoint(const Assignments&)>& resolve);
 
 /// "comm_hook=fp16 lr=0.1": the values that tell grid points of one sweep apart, without those in `same`.
-/// Keys by their last names, where these are different; the program's arguments come last.
+/// Of a key, only the part after its last dot, unless two keys share that; the program's arguments come
+/// last.
 std::string label_of(const Assignments& values, const Assignments& same);
 
 }  // namespace hookline

@@ -34,7 +34,7 @@ bool take_in_result(const fs::path& folder, const Yardstick& by, Trial& trial, S
 void set_unreadable_aside(const fs::path& folder, const Trial& trial, const std::string& why) {
   const fs::path kept = set_aside(folder_of_trial(folder, trial.planned.id));
   log::warning("the result of the trial " + trial.planned.id + " is lost: " + why +
-               "; the trial waits again, and all that it has left is kept in '" + kept.string() + "'");
+               "; the trial waits again, and all that it left behind is kept in '" + kept.string() + "'");
 }
 
 std::vector<Trial> known_trials(const fs::path& folder, const SweepPlan& plan, const Yardstick& by,

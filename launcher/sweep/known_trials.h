@@ -13,8 +13,8 @@ namespace hookline {
 
 /// The trials of `plan`, in its order; the state must contain the plan. Adds results from trials' folders
 /// that the state lacks, and judges results again that were judged by another metric. If a result can't be
-/// read, logs a warning, sets the trial's files aside and lets it wait, unless it is one of `busy`, which
-/// still run. Throws Error.
+/// read, logs a warning, sets the trial's files aside and lets it wait, unless it is one of `busy`, the
+/// trials that jobs still have. Throws Error.
 std::vector<Trial> known_trials(const std::filesystem::path& folder, const SweepPlan& plan,
                                 const Yardstick& by, SweepState& state,
                                 const std::set<std::string>& busy = {});
@@ -27,7 +27,7 @@ std::vector<Trial> recorded_trials(const std::filesystem::path& folder, const Sw
 bool take_in_result(const std::filesystem::path& folder, const Yardstick& by, Trial& trial,
                     SweepState& state);
 
-/// Warns that a trial's result can't be read, and keeps what it has left.
+/// Warns that a trial's result can't be read, and sets the trial's files aside.
 void set_unreadable_aside(const std::filesystem::path& folder, const Trial& trial, const std::string& why);
 
 bool any_failed(const std::vector<Trial>& trials);

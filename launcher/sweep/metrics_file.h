@@ -73,7 +73,7 @@ class MetricsFile {
 
   /// Reads complete lines that were added since the last call, up to a limit, so that it returns soon.
   void read_on();
-  /// The same, of a file that nothing is written to any more: its last line may lack a newline.
+  /// The same, for a file that nothing is written to any more: its last line may lack a newline.
   void finish();
 
   const std::vector<MetricPoint>& points() const { return points_; }

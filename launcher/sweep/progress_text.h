@@ -11,7 +11,7 @@
 
 namespace hookline {
 
-/// A trial that runs, "lr=0.1", and how far it is, " step 120 loss 0.31".
+/// A trial that runs, "lr=0.1", and how far along it is, " step 120 loss 0.31".
 struct RunningText {
   std::string name, state;
 };

@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kLookAtSlurmEvery{1000};
 constexpr int kMostFailures = 60;  // consecutive ones, while the controller does not answer
 // A file that another machine has written may become visible here only after a while. An element that ended
-// by itself has usually left a result; one that was ended has not.
+// by itself has usually left a result; one that was cancelled or killed has not.
 constexpr std::chrono::seconds kPatience{5}, kPatienceAfterExit{60};
 constexpr std::chrono::seconds kPatienceForSlurm{
     10};  // for a job to show up whose submission was interrupted
@@ -44,7 +44,7 @@ class ArraySweep {
     for (std::size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].planned.id] = i;
   }
 
-  /// Waits until it is known for each element whether it will still bring a result. Returns a signal if one
+  /// Waits until it is known for each element whether it will still leave a result. Returns a signal if one
   /// comes first.
   std::optional<int> settle() {
     try {

@@ -44,7 +44,7 @@ struct Running {
   std::size_t place = 0;
   std::unique_ptr<TrialRun> trial;
   std::int64_t rung = 0;     // the last at which it was compared with others
-  std::size_t compared = 0;  // values that it had logged then
+  std::size_t compared = 0;  // values that it had logged at the last check
 };
 
 class Sweep {

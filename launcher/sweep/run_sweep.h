@@ -44,8 +44,8 @@ struct SweepRun {
 /// least one.
 std::int64_t places_of(const SweepRun& run);
 
-/// The exclusive share of the machine for place `index`, from 0: equally many cores, and GPUs if trials use
-/// them, as every other place. Everything, if there is one place. If there are fewer cores than places, all
+/// The exclusive share of the machine for place `index`, from 0: as many cores, and GPUs if trials use them,
+/// as every other place has. Everything, if there is one place. If there are fewer cores than places, all
 /// places share all cores; if there are fewer GPUs, they share all GPUs.
 TrialPlace place_of(const SweepRun& run, std::size_t index);
 

@@ -33,7 +33,7 @@ constexpr const char* kBeginAnew =
 constexpr const char* kBringItBack =
     "; put the file back, or run the sweep with --repair: it makes a new one, runs the trials again, and "
     "keeps "
-    "what they have left, as trials/ID.1";
+    "what they left behind, as trials/ID.1";
 constexpr const char* kMoveItAside = "; move it aside, and put the sweep's own file back if there was one";
 constexpr const char* kAfterFailedRepair =
     "; remove what stands in its way and repair again, or move the folder aside, where all that trials have "
@@ -241,7 +241,7 @@ struct SweepState::Rows {
       fail(file, true, error.what(), error.has_checksums() ? kRepairIt : kBeginAnew);
     } catch (const NoDatabaseFile& error) {
       fail(file, false, error.what(), kMoveItAside);
-    } catch (const SQLite::Exception& error) {  // without damage: the machine's fault, such as a full disk
+    } catch (const SQLite::Exception& error) {  // damage, or the machine's fault, such as a full disk
       if (may_not_read(file))
         fail(file, false, "this user may not read it",
              "; ask its owner for access (chmod a+r), or run as its owner");
@@ -390,13 +390,13 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
       } catch (const std::exception& error) {
         if (on_disk(file) != before) continue;  // a sweep has written in the meantime
         if (is_whole || !SweepState::Rows::is_refused(error)) throw;
-        throw SQLite::Exception("what the sweep wrote last is still in '" + before.beside.string() +
-                                    "', and to read that takes a folder that you may write to; copy '" +
+        throw SQLite::Exception("it can't be read without '" + before.beside.string() +
+                                    "', which SQLite uses only in a folder that you may write to; copy '" +
                                     folder.string() + "' to such a folder, and run the command on the copy",
                                 SQLITE_READONLY);
       }
     }
-    throw Error("it has vanished as it was read");
+    throw Error("it vanished while it was being read");
   });
 }
 

@@ -22,7 +22,7 @@ enum class TrialStatus {
   stopped,  // early, since it was hopeless
 };
 
-/// Has it a result? One that runs has none yet.
+/// Does the trial have a result? One that runs has none yet.
 inline bool has_ended(TrialStatus status) {
   return status != TrialStatus::waiting && status != TrialStatus::running;
 }
@@ -35,7 +35,7 @@ struct TrialResult {
   TrialStatus status = TrialStatus::done;
   std::string reason;            // of what failed or was stopped, for people
   double seconds = 0;            // from start to end
-  std::string judged_by;         // the metric, and which value of it
+  std::string judged_by;         // the metric, and which value of it; if it was ended early, the rule
   std::optional<double> metric;  // its value
   bool ran_well = false;         // its launch exited with 0
   std::optional<std::int64_t> step;
@@ -118,7 +118,8 @@ struct SweepRecord {
   SweepFacts facts;
   std::vector<Trial> trials;  // of the plan, in its order
 
-  /// Throws Error if it is missing, though trials have run, and if something else has its name.
+  /// Is there a state in `folder`? Throws Error if it is missing, though trials have run, and if something
+  /// else has its name.
   static bool is_in(const std::filesystem::path& folder);
   /// Reads the state in `folder`, which may be read-only; leaves no trace in it, unless a sweep was killed.
   /// Throws Error, naming the file, if there is no state, or if it is damaged or can't be read.

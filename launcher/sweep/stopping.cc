@@ -60,7 +60,7 @@ std::string hopeless_by_median(const History& own, const Histories& ended, bool 
       best = point.value;
   if (!best || !is_better(median, *best, smaller_is_better)) return "";
   return "at step " + std::to_string(step) + " its best is " + number(*best) + ", and the median of " +
-         std::to_string(averages.size()) + " others " + number(median);
+         std::to_string(averages.size()) + " others is " + number(median);
 }
 
 std::int64_t rung_at(std::int64_t step, std::int64_t from) {

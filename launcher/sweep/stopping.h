@@ -18,7 +18,7 @@ inline constexpr std::size_t kFewestOthers = 3;
 /// Of three trials, one continues beyond a rung.
 inline constexpr std::int64_t kHalvingFactor = 3;
 
-/// Of two values of a metric.
+/// Is `a` the better of two values of a metric?
 bool is_better(double a, double b, bool smaller_is_better);
 
 /// True if the last two values are not finite, and the last is of step `from` or later; a run may recover

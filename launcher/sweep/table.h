@@ -12,8 +12,8 @@
 
 namespace hookline {
 
-/// The mean of what several trials have measured, and its spread: the sample's standard deviation, 0 of one
-/// trial.
+/// The mean of what several trials have measured, and its spread: the sample's standard deviation, 0 for a
+/// single trial.
 struct Measured {
   double mean = 0, spread = 0;
 };
@@ -51,8 +51,8 @@ struct ResultRow {
   std::optional<Measured> peak_memory_bytes;      // of a rank
   std::optional<Measured> peak_gpu_memory_bytes;  // of a rank's tensors
   std::optional<Measured> speedup;                // over the baseline, by the time of a step, else of a trial
-  /// True for a baseline whose only finished trial is the sweep's first, which a cold machine slows down.
-  /// Other rows then get no speed-up.
+  /// True for a baseline of which only one trial is done, the sweep's first, which a cold machine slows
+  /// down. Other rows then get no speed-up.
   bool is_cold = false;
   bool is_whole() const { return failed + stopped + waiting == 0; }
 
@@ -65,8 +65,9 @@ struct ResultRow {
 /// The best first, as rows_of has them; those that are equal stay in their order.
 void sort_rows(std::vector<ResultRow>& rows, bool smaller_is_better);
 
-/// Sorts the best rows first. Rows with failed, stopped or waiting trials follow the complete ones, since
-/// their means include only finished trials. Rows without a metric come last, in the plan's order.
+/// The rows that `trials` come to, the best first. Rows with failed, stopped or waiting trials follow the
+/// complete ones, since their means include only the trials that are done. Rows without a metric come last,
+/// in the plan's order.
 std::vector<ResultRow> rows_of(const std::vector<Trial>& trials, bool smaller_is_better);
 
 /// How clearly the first of a sweep's rows is the best.

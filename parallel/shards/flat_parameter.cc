@@ -50,8 +50,8 @@ std::string piece_message(const std::string& parameter) {
 }
 
 std::string former_message(const std::string& parameter) {
-  return "a tensor that was made of the parameter '" + parameter +
-         "' before prepare() has lost its memory, and is used: a sharded model's parameters lie elsewhere. "
+  return "a tensor that was made before prepare() from the parameter '" + parameter +
+         "' is used, but its memory is gone: a sharded model's parameters lie elsewhere. "
          "Make a view in the forward that uses it; to keep values, make a copy, such as weight.clone()";
 }
 
@@ -93,8 +93,8 @@ FlatParameter::FlatParameter(const std::string& unit, std::vector<std::string> n
     parameters_[i].mutable_grad() = at::Tensor();
     const c10::Storage former = parameters_[i].storage();
     parameters_[i].set_data(at::empty({0}, whole_.options()));  // frees its former memory
-    // Other tensors that use the former memory fail from now on, unless the parameter is frozen, whose values
-    // stay valid there, or the memory holds more than this parameter.
+    // Other tensors that use the former memory fail from now on, unless the parameter is frozen (its values
+    // there stay valid) or the memory holds more than this parameter.
     const bool is_all = former.nbytes() == static_cast<std::size_t>(product(sizes_[i])) * whole_.itemsize();
     if (former.use_count() > 1 && requires_grad_ && is_all)
       close_for_good(*former.unsafeGetStorageImpl(), former_message(names_[i]));
@@ -186,7 +186,7 @@ void FlatParameter::expect_changes_fit() const {
     std::ostringstream text;
     text << "the parameter '" << names_[i] << "' of a sharded model has sizes " << at::IntArrayRef(sizes_[i])
          << ", and was given " << parameters_[i].sizes()
-         << " in summon_full_params: load what was saved of the "
+         << " in summon_full_params: load what was saved from the "
          << "same model";
     throw Error(text.str());
   }

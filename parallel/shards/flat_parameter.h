@@ -20,7 +20,7 @@ namespace hookline {
 /// The module's variables stay the same objects, since an optimizer may hold them. Between steps, a
 /// variable's data is this rank's piece of the parameter: flat, and possibly empty. While the model computes,
 /// its data is the whole parameter, whose memory exists only while the unit computes. Tensors that autograd
-/// saved share that storage, so they are valid again when the memory is. Using any other view of the whole
+/// saved share that storage, so they are valid again when the memory is. Using any view of the whole
 /// parameter while its memory is freed throws; so does using a view of the piece while the variable is whole.
 ///
 /// Does not communicate. Not synchronised.
@@ -58,8 +58,8 @@ class FlatParameter {
   void open();
   void free();
   bool is_allocated() const;
-  /// What the parameters' data is: the whole, which can be used while it is open, or this rank's pieces. A
-  /// parameter that has been given other memory since keeps that, for expect_own_memory() to find.
+  /// Sets the parameters' data: to the whole, which can be used while it is open, or to this rank's pieces. A
+  /// parameter that the program has given other memory keeps that, for expect_own_memory() to find.
   void use_whole() { use(true); }
   void use_pieces() { use(false); }
   /// Throws Error, which names it, if a parameter has other memory, as torch::load gives it.

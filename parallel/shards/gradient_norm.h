@@ -12,9 +12,9 @@ namespace hookline {
 
 /// torch's clip_grad_norm_ over parameters of which those in `shards` are one rank's pieces, or are stepped
 /// in pieces: scales the gradients so that the norm of all of them, on all ranks together, is `max_norm` at
-/// most, and returns what it was. `norm_type` may be infinite. A collective call if a parameter is sharded,
-/// and Error then for a norm_type that is not above 0. Source: FullyShardedDataParallel.clip_grad_norm_ of
-/// torch 2.11.
+/// most, and returns what it was. `norm_type` may be infinite. If a parameter is sharded, this is a
+/// collective call, and throws Error for a norm_type that is not above 0. Source:
+/// FullyShardedDataParallel.clip_grad_norm_ of torch 2.11.
 double clip_gradient_norm(World& world, const ShardedParameters& shards,
                           const std::vector<at::Tensor>& parameters, double max_norm, double norm_type);
 

@@ -26,7 +26,7 @@ struct ShardedParameter {
   at::Tensor parameter;                       // the module's variable
   std::vector<std::int64_t> sizes, strides;   // of the whole, which lies in memory without gaps
   std::function<Share(int rank)> share_of;    // in the order of memory
-  std::shared_ptr<GradientShares> gradients;  // of a sharded optimizer; of a sharded model null
+  std::shared_ptr<GradientShares> gradients;  // of a sharded optimizer; null for a sharded model
   std::size_t index = 0;                      // in `gradients`
 
   /// Whole between steps, and so is its gradient ([ddp] shard_optimizer); if not, this rank's piece.
@@ -54,8 +54,8 @@ class ShardedParameters {
   /// All of them. Either all belong to sharded models, or all to sharded optimizers.
   std::vector<at::Tensor> parameters() const;
 
-  /// Of `parameter`, sharded and with a gradient: the piece of it that this rank's optimizer is to step by; a
-  /// view.
+  /// The piece of the gradient of `parameter` that this rank's optimizer is to step by; a view. `parameter`
+  /// is sharded and has a gradient.
   at::Tensor gradient_piece(const at::Tensor& parameter) const;
 
   /// Gathers a tensor kept beside `parameter`, of which `piece`, [n], is this rank's part. Returns it whole,

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using testing::ProcessResult;
 using testing::Sandbox;
 
-/// A checkpoint with one tensor of two numbers.
+/// Saves a checkpoint with one tensor of two numbers.
 void save(const fs::path& folder, std::int64_t step) {
   begin_part(folder);
   Manifest manifest{step, 2, "no hook", "2026-01-31T12:00:00Z", "0.1.0", {}};

@@ -364,7 +364,7 @@ TEST(ConfigImport, ShowsTheLaunchCommandThatReplacesAccelerate) {
   EXPECT_THAT(
       escapes,
       HasSubstr("run it: A=$'x\\ty' hookline launch --config hookline.toml ./train $'a\\tb' $'\\033[1m'\n"))
-      << "as it can be copied";
+      << "quoted, so that it can be copied";
   sandbox.folder.write("two.sh", "torchrun a.py\ntorchrun b.py\n");
   const ProcessResult two = sandbox.run({"config", "import", "two.sh"});
   EXPECT_EQ(two.exit_code, 2);

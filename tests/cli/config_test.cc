@@ -76,7 +76,7 @@ TEST(ConfigShow, SaysWhereEachValueComesFrom) {
   EXPECT_EQ(document["ddp"]["bucket_cap_mb"]["origin"], "default");
 }
 
-TEST(ConfigShow, PrintsTomlByItself) {
+TEST(ConfigShow, PrintsTomlByDefault) {
   const ProcessResult result = Sandbox().run({"config", "show", "--set", "ddp.comm_hook=bf16"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("[ddp]\n"), HasSubstr("comm_hook = \"bf16\""),

@@ -1,4 +1,4 @@
-// A rank that a signal ends, without libtorch, for fatal_signals_test.cc:
+// A rank, built without libtorch, that a signal kills, for fatal_signals_test.cc:
 //
 //     crashing_rank MODE [thread]
 //

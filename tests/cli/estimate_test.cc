@@ -107,9 +107,9 @@ TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
     std::vector<std::string> arguments = {"--parameters", "1000", "--ranks", ranks};
     for (const std::string& value : values) arguments.insert(arguments.end(), {"--set", value});
     const auto json = estimated(sandbox, arguments);
-    const double others = json.at(kind).at("all").get<double>();
+    const double all = json.at(kind).at("all").get<double>();
     const double shared = json.at(kind).at("shared").get<double>();
-    EXPECT_GE(others, shared);
+    EXPECT_GE(all, shared);
     return shared;
   };
   const double one = 2 * 1024 * 1024, beside = 4096;  // a shared segment, and its overhead
@@ -196,7 +196,8 @@ TEST(Estimate, RefusesAFileWithoutParameters) {
   result = sandbox.run({"estimate", "empty.safetensors"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
-            "hookline: error: 'empty.safetensors' holds no parameters: a size of each of its tensors is 0\n"
+            "hookline: error: 'empty.safetensors' holds no parameters: each of its tensors has a dimension "
+            "of size 0\n"
             "  see: hookline estimate --help\n");
   result = sandbox.run({"estimate", "text.pt"});
   EXPECT_EQ(result.exit_code, 2);
@@ -306,7 +307,7 @@ TEST(Estimate, CountsTheHostGroupOfABetweenHostsHook) {
   const double all_ranks = estimated(sandbox, flags).at("memory_bytes").at("shared");
   flags.insert(flags.end(), {"--set", "ddp.comm_scope=between_hosts"});
   const double between_hosts = estimated(sandbox, flags).at("memory_bytes").at("shared");
-  EXPECT_DOUBLE_EQ(between_hosts, all_ranks * 3 / 2) << "beside the World's and the hook's";
+  EXPECT_DOUBLE_EQ(between_hosts, all_ranks * 3 / 2) << "a third segment, besides the World's and the hook's";
   flags.insert(flags.begin(), "estimate");
   EXPECT_THAT(sandbox.run(flags).out, HasSubstr("in a step, 4 ranks on 2 hosts over 1gbit:\n"));
 }

@@ -115,7 +115,7 @@ TEST(UnreadableProgram, RunsWithoutItsHooksChecked) {
   const std::string warning =
       "hookline: warning: this user may not read the program './true', so its own hooks and their options "
       "are "
-      "checked only when it runs; chmod a+r lets hookline check them before\n";
+      "checked only when it runs; chmod a+r lets hookline check them beforehand\n";
   for (const std::vector<std::string>& set :
        {std::vector<std::string>{}, {"--set", "ddp.comm_hook=program:of_its_own"}}) {
     std::vector<std::string> arguments = {"launch", "--set", "logging.status=off"};
@@ -141,7 +141,7 @@ TEST(LockedFolder, AsSweepOutputIsBadInput) {
                                      locked + "'\n"));
 }
 
-// Without the trials, the page would lack curves, configs and logs.
+// The report is written all the same, but a warning says that it lacks the trials' curves, configs and logs.
 TEST(LockedFolder, OfTrialsIsNamedByTheirReport) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;

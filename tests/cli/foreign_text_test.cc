@@ -133,7 +133,7 @@ TEST(ForeignText, IsEscapedInWhatEnvShows) {
   testing::ProcessOptions piped = sandbox.options({"env"});
   piped.environment["NCCL_SOCKET_IFNAME"] = kSteering;
   EXPECT_THAT(testing::run_process(HOOKLINE_BINARY, piped).out, HasSubstr(kShown))
-      << "for people, in a file too";
+      << "text for people is escaped in a pipe, too";
 }
 
 TEST(ForeignText, ReachesProgramsUnescaped) {

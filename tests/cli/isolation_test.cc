@@ -113,7 +113,7 @@ TEST_F(Isolated, LeavesNothingBehindWhenAllItsProcessesAreKilledAtOnce) {
 
 class IsolatedAndKilled : public Isolated, public ::testing::WithParamInterface<std::string> {};
 
-TEST_P(IsolatedAndKilled, LeavesNothingBehindAndSaysSo) {
+TEST_P(IsolatedAndKilled, LeavesNothingBehindAndSaysWhatWasKilled) {
   SKIP_IF_REFUSED();
   sandbox_.script("train", kFamily);
   Process process(HOOKLINE_BINARY, options(launch({"--processes-per-node", "3"})));
@@ -337,7 +337,7 @@ TEST_F(IsolationRefused, WhereTheSystemAllowsNoNamespace) {
 
 TEST_F(IsolationRefused, WhereAContainerHidesPartsOfProc) {
   expect_refusal(
-      // A nested user namespace may not undo the mount that hides it.
+      // A nested user namespace may not undo the mount that hides /proc/version.
       "set -e; mount --bind /dev/null /proc/version", "unshare --user --map-root-user --mount",
       "the kernel mounts no /proc for it (Operation not permitted): parts of the present one are hidden, as "
       "they are in containers\n"

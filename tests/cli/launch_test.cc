@@ -95,12 +95,12 @@ TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
   for (const std::string show : {"none", "all"}) {
     const Sandbox sandbox;
     // First no newline, then only carriage returns, then lines; and finally bytes that are not text.
-    sandbox.script("train", "half=$((" + std::to_string(kBytes) +
+    sandbox.script("train", "quarter=$((" + std::to_string(kBytes) +
                                 " / 4))\n"
-                                "head -c $half /dev/zero\n"
-                                "head -c $half /dev/zero | tr '\\000' '\\r'\n"
-                                "yes | head -c $half\n"
-                                "head -c $half /dev/zero | tr '\\000' '\\377'\n"
+                                "head -c $quarter /dev/zero\n"
+                                "head -c $quarter /dev/zero | tr '\\000' '\\r'\n"
+                                "yes | head -c $quarter\n"
+                                "head -c $quarter /dev/zero | tr '\\000' '\\377'\n"
                                 "echo done >&2\nuntil [ -e go ]; do sleep 0.01; done\n");
     constexpr std::chrono::minutes kPatience{5};  // allows for a slow disk and a sanitizer
     testing::ProcessOptions options = sandbox.options({"launch", "--set", "logging.show=" + show, "./train"});
@@ -534,7 +534,7 @@ TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
   const ProcessResult failed = sandbox.run({"launch", "--config", "run.toml", "/bin/false"});
   EXPECT_EQ(failed.exit_code, 1);
   EXPECT_THAT(failed.err, HasSubstr(at_end));
-  // The library creates this marker; here a script stands for a program that does.
+  // The library creates this marker; here a script stands in for a program that uses it.
   sandbox.script("train", ": > $HOOKLINE_RUN_DIR/config_read; exit 3\n");
   const ProcessResult read = sandbox.run({"launch", "--config", "run.toml", "./train"});
   EXPECT_EQ(read.exit_code, 3);

@@ -1,4 +1,4 @@
-// `hookline new`: what it creates and refuses. The package test builds the projects and trains them.
+// `hookline new`: what it creates and refuses. The package test builds the projects and runs their training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -63,7 +63,7 @@ TEST(Replay, RefusesAFolderWithOtherResults) {
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(
       result.err,
-      "hookline: error: --output 'out' holds what a hook made already (step0003.safetensors): name another "
+      "hookline: error: --output 'out' already holds what a hook made (step0003.safetensors): name another "
       "folder, or remove those files" +
           kSee);
 }

@@ -21,7 +21,7 @@ using testing::ProcessResult;
 using testing::read_file;
 using testing::Sandbox;
 
-/// A bash script: bash can redirect to descriptors above 9.
+/// Writes `train` in bash, which can redirect to descriptors above 9; its function `tell` reports a status.
 void bash_script(const Sandbox& sandbox, const std::string& text) {
   sandbox.folder.write(
       "train", "#!/bin/bash\ntell() { printf \"rank=$RANK $*\" >&$HOOKLINE_STATUS_FD; }\n" + text, true);
@@ -199,8 +199,8 @@ TEST(EarlyExit, IsNamedAsWhatStuckRanksWaitFor) {
       {"launch", "--processes-per-node", "2", "--set", "launch.stall_timeout_seconds=1", "./train"});
   EXPECT_EQ(result.exit_code, 124);
   EXPECT_THAT(result.err,
-              HasSubstr("\n  it waits in a collective, as all ranks do that still run on this host, and rank "
-                        "1 exited with code 0 at step 3 before\n"));
+              HasSubstr("\n  it waits in a collective, as do all ranks that still run on this host, and rank "
+                        "1 had exited with code 0 at step 3\n"));
 }
 
 TEST(Status, IsAPeriodicPlainLineWithoutATerminal) {

@@ -40,7 +40,7 @@ std::vector<pid_t> pids_in(const Sandbox& sandbox) {
   return pids;
 }
 
-/// A sentinel sets its name only after closing the caller's files; ranks do not wait for that.
+/// Whether a sentinel has closed the caller's files: it sets its name only then. Ranks do not wait for it.
 bool is_ready(pid_t sentinel) {
   return testing::read_file("/proc/" + std::to_string(sentinel) + "/cmdline").starts_with("run-sentinel");
 }
@@ -67,7 +67,7 @@ TEST(Supervision, ExitsWithTheCodeOfTheFirstRankThatFails) {
 }
 
 TEST(Supervision, BlamesTheFirstFailureAmongExitsSeenAtOnce) {
-  // Suspends the agent while the ranks exit: the last rank first, one of them with success.
+  // Suspends the agent while the ranks exit: rank 3 first, with success, then rank 2, the first to fail.
   const Sandbox sandbox;
   sandbox.script("train",
                  "echo ready\nuntil [ -e go$RANK ]; do sleep 0.005; done\n[ $RANK = 3 ] && exit 0\n"

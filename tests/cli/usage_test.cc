@@ -106,7 +106,7 @@ Example:
 )");
 }
 
-TEST(Usage, ListsTheVerbsWithoutArguments) {
+TEST(Usage, ListsTheVerbsIfTheVerbIsMissing) {
   const Sandbox sandbox;
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{}, {"hooks"}, {"checkpoint"}}) {

@@ -23,7 +23,7 @@ std::string name(int host) { return name(std::to_string(host)); }
 std::filesystem::path folder_of(int host) { return "/etc/netns/" + name(host); }
 std::string port(int host) { return "port" + std::to_string(host); }
 
-/// What know() has written.
+/// Removes what know() has written.
 void remove_folders(int count) {
   std::error_code ignored;
   for (int host = 0; host < count; ++host) std::filesystem::remove_all(folder_of(host), ignored);

@@ -31,7 +31,7 @@ class Hosts {
   /// Gives the host an IPv6 address, "fd99::1" for host 0, and returns it; empty if this system has no IPv6.
   std::string add_ipv6(int host) const;
 
-  /// On that host `name` stands for `address`.
+  /// Makes `name` resolve to `address` in programs that are started on the host afterwards.
   void know(int host, const std::string& name, const std::string& address) const;
 
   /// Runs `ip` with these arguments on the host; false if it fails.

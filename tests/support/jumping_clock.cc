@@ -1,5 +1,5 @@
-// To be preloaded: the time of day is a year later as long as the file in $CLOCK_JUMPS_WHILE exists. Clocks
-// that only measure how much time has passed are not touched.
+// To be preloaded: the time of day is a year later as long as the file that $CLOCK_JUMPS_WHILE names
+// exists. Clocks that only measure how much time has passed are not touched.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>

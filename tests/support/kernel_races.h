@@ -1,5 +1,5 @@
-// Detects memory that two threads of a kernel use without a barrier between them, whatever order the fibers
-// ran in.
+// Detects memory that two threads of a kernel use, at least one of them writing, without a barrier between
+// them, whatever order the fibers ran in.
 //
 // g++ -fsanitize=thread turns each memory access into a call of the thread sanitizer. Kernels compiled this
 // way (tests/cuda/CMakeLists.txt) are linked with kernel_races.cc instead of the sanitizer's runtime, which

@@ -38,7 +38,7 @@ inline void reconstruct(const at::Tensor& p, const at::Tensor& q, const at::Tens
   hookline::reconstruct(one_matrix(matrix, p), {flat(p), flat(q)}, flat(matrix), kernels);
 }
 
-/// The same, then rest -= P·Qᵀ.
+/// matrix = P·Qᵀ, then rest -= P·Qᵀ.
 inline void reconstruct_and_subtract(const at::Tensor& p, const at::Tensor& q, const at::Tensor& matrix,
                                      const at::Tensor& rest, Kernels kernels = Kernels::best) {
   reconstruct(p, q, matrix, kernels);

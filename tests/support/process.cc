@@ -144,8 +144,8 @@ Process::Process(const std::string& program, const ProcessOptions& options)
   close(out[1]);
   close(err[1]);
   close(exec[1]);
-  // Waits until exec has closed the other end: signals must reach the program, not this process's copy before
-  // exec.
+  // Waits until exec has closed the other end: signals must reach the program, not the forked copy of this
+  // process before exec.
   char nothing;
   while (::read(exec[0], &nothing, 1) < 0 && errno == EINTR) {
   }

@@ -1,4 +1,4 @@
-// Whether the tests are built with a sanitizer, which slows everything down several times.
+// Whether the tests are built with a sanitizer, which makes everything several times slower.
 #pragma once
 
 namespace hookline::testing {

@@ -18,7 +18,7 @@ class Slurm {
   Slurm(const Slurm&) = delete;
   Slurm& operator=(const Slurm&) = delete;
 
-  /// What is missing; empty if the cluster is running.
+  /// Why the cluster is not running; empty if it is.
   const std::string& problem() const { return problem_; }
 
   /// Options for one of its commands, or for a program that calls them.

@@ -31,7 +31,7 @@ class Server {
     ProcessOptions options;
     arguments.insert(arguments.end(), {"--host", "127.0.0.1", "--port", std::to_string(port)});
     options.arguments = std::move(arguments);
-    // Disables its job runner, which would leave a queue in /dev/shm.
+    // Disables telemetry, and MLflow's job runner, which would leave a queue in /dev/shm.
     options.environment = {{"MLFLOW_DISABLE_TELEMETRY", "true"},
                            {"DO_NOT_TRACK", "true"},
                            {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false"}};
@@ -107,8 +107,8 @@ class Mlflow : public Server {
   }
 };
 
-/// One server for all cases of a test program that do not stop it, since it takes long to start. Each case
-/// finds its runs by an experiment of its own, or by their run ids.
+/// One server for all cases of a test program, since starting one is slow; a case that stops a server must
+/// start its own. Each case finds its runs by an experiment of its own, or by their run ids.
 inline Mlflow& shared_mlflow() {
   struct Shared {
     TemporaryFolder folder;

@@ -5,8 +5,8 @@
 
 namespace hookline::testing {
 
-/// Sets all parameters of `module` to waves between -height and height, each parameter's shifted against the
-/// one before.
+/// Sets all parameters of `module` to waves between -height and height, each shifted relative to the previous
+/// parameter's.
 inline void set_to_waves(torch::nn::Module& module, double height = 1) {
   const torch::NoGradGuard no_grad;
   std::int64_t shift = 0;

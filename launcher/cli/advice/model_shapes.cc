@@ -131,7 +131,8 @@ std::vector<Shape> shapes_in(const fs::path& named) {
   if (shapes.empty())
     throw UsageError("'" + file.string() + "' holds no parameters: no tensor of floating-point numbers");
   if (std::all_of(shapes.begin(), shapes.end(), is_empty))
-    throw UsageError("'" + file.string() + "' holds no parameters: a size of each of its tensors is 0");
+    throw UsageError("'" + file.string() +
+                     "' holds no parameters: each of its tensors has a dimension of size 0");
   return shapes;
 }
 

@@ -67,7 +67,7 @@ void expect_no_results_in(const fs::path& folder) {
     const std::string name = entry.path().filename().string();
     const auto made = parse_recorded_name(name);
     if (made && !made->rank)
-      throw UsageError("--output '" + folder.string() + "' holds what a hook made already (" + name +
+      throw UsageError("--output '" + folder.string() + "' already holds what a hook made (" + name +
                        "): name another folder, or remove those files");
   }
 }

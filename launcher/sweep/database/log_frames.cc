@@ -38,7 +38,7 @@ struct RunningSum {
 
 LogFrames frames_in(std::string_view log) {
   LogFrames found;
-  if (log.size() <= kHeaderBytes) return found;  // nothing was written behind the header
+  if (log.size() <= kHeaderBytes) return found;  // nothing was written after the header
   const std::uint32_t magic = word_at(log, 0), page_bytes = word_at(log, 8);
   RunningSum sum{magic == kMagic + 1};
   sum.add(log.substr(0, kHeaderSummed));

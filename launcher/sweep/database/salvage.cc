@@ -89,7 +89,7 @@ fs::path keep_copy(const fs::path& file) {
   return kept;
 }
 
-/// A database whose tables have no index, so that any page can be made the first page of a table.
+/// A database whose tables have no index, so that any page can be made the root page of a table.
 class Pages {
  public:
   /// `file`: a copy, which is changed.
@@ -223,7 +223,8 @@ class SoundRows {
     }
   }
 
-  /// Did it reach the end? `reached`: the last row that it reached.
+  /// Copies the sound rows that `select` finds. Did it reach the end? `reached`: the last row that it
+  /// reached.
   bool take_all(const std::string& select, std::optional<std::int64_t>& reached) {
     SQLite::Statement rows(from_, select);
     while (true) {

@@ -14,8 +14,9 @@ struct Salvage {
 };
 
 /// Replaces `file`, which may be missing, by a sealed database with all of its sound rows. Relies only on the
-/// rows themselves, not on the file's header, schema, or positions of tables and indexes. Throws Error,
-/// naming a file, and SQLite's exceptions; `file` is then unchanged, or a complete copy of it exists.
+/// rows themselves, not on the file's header, schema, or positions of tables and indexes. Throws Error or
+/// filesystem_error, naming a file, and SQLite's exceptions; `file` is then unchanged, or a complete copy of
+/// it exists.
 Salvage salvage(const std::filesystem::path& file);
 
 }  // namespace hookline

@@ -26,7 +26,7 @@ std::string select_row(const SealedTable& table) {
   return "SELECT " + table.columns_and_checksum() + " FROM " + table.name + " WHERE " + table.key + " = ?";
 }
 
-/// Updates the checksum of a row to its values, and returns it.
+/// Updates the checksum of a row to match its values, and returns it.
 template <class Key>
 std::string seal_row(SQLite::Database& database, const SealedTable& table, const Key& key) {
   SQLite::Statement row(database, select_row(table));

@@ -1,4 +1,4 @@
-// The tables of a sweep's database. A change of them raises kSweepFormat, and upgrade_tables brings the
+// The tables of a sweep's database. A change to them raises kSweepFormat, and upgrade_tables brings the
 // former ones to it.
 #pragma once
 
@@ -14,10 +14,10 @@ inline constexpr int kFormatWithoutFacts = 1;  // trials alone
 inline constexpr int kFormatWithoutSeal = 2;   // no checksums
 inline constexpr int kSweepFormat = 3;
 
-/// The size that page 1 of a damaged file is written anew with.
+/// The page size of a sweep's database, SQLite's default. A repair relies on it, whatever the header says.
 inline constexpr int kPageBytes = 4096;
 
-/// A table of which each row has a checksum behind its columns.
+/// A table of which each row has a checksum after its other columns.
 struct SealedTable {
   const char* name;
   const char* key;      // the first column
@@ -46,7 +46,7 @@ void upgrade_tables(SQLite::Database& database, int from);
 /// What create_tables makes, as schema_in finds it.
 const std::string& expected_schema();
 
-/// All that sqlite_master says, without where tables begin.
+/// All that sqlite_master says, except where tables begin.
 std::string schema_in(SQLite::Database& database);
 
 }  // namespace hookline

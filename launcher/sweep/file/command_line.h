@@ -12,7 +12,7 @@ namespace hookline {
 /// "{{" stands for a brace, and "${" belongs to the shell.
 std::vector<std::string> placeholders_of(const std::string& word);
 
-/// The program's command line with the values of `args.NAME`: in the place of {NAME}, or behind all others as
+/// The program's command line with the values of `args.NAME`: in the place of {NAME}, or after all others as
 /// --NAME VALUE. Throws Error if a {NAME} has no value.
 std::vector<std::string> command_of(const std::vector<std::string>& program, const Assignments& values);
 

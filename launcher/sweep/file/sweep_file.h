@@ -14,9 +14,8 @@
 
 namespace hookline {
 
-/// Values by key, as a command line would type them. A key is one of the config ("ddp.comm_hook") or of the
-/// program
-/// ("args.lr").
+/// Values by key, as one types them on a command line. A key is one of the config ("ddp.comm_hook") or of
+/// the program ("args.lr").
 using Assignments = std::map<std::string, std::string>;
 inline constexpr std::string_view kArgumentPrefix = "args.";  // of a key of the program
 inline constexpr const char* kSeedKey = "training.seed";
@@ -72,8 +71,8 @@ struct ReadSweep {
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog,
                      SweepRunner runner = SweepRunner::this_process);
 
-/// The program that a file names, for its catalog, before the rest of it is read; empty if it names none, or
-/// a placeholder.
+/// The program that a sweep file names, so that the catalog of its hooks can be made before the rest of the
+/// file is read; empty if the file names none, or a placeholder.
 std::string program_named_in(const std::filesystem::path& file);
 
 }  // namespace hookline

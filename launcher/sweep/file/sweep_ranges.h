@@ -25,8 +25,8 @@ using TellProblem = std::function<void(Span at, const std::string& message, cons
 std::optional<SweepRange> read_range(const std::string& key, const TomlNode& node, bool to_draw,
                                      const TellProblem& tell);
 
-/// The range's values in their order, as a command line types them; none, after `tell`, if there is something
-/// wrong with it.
+/// The range's values in their order, as one types them on a command line; none, after `tell`, if there is
+/// something wrong with it.
 std::vector<std::string> values_of_range(const std::string& key, const TomlNode& node,
                                          const TellProblem& tell);
 

@@ -17,7 +17,7 @@ inline constexpr const char* kArgumentTable = "args";  // whose keys are the pro
 /// A key that a file gives a value, and where.
 using GivenKey = std::pair<std::string, Span>;
 
-/// Values become texts, as a command line would type them. What is wrong goes to `tell`, and is left out.
+/// Values become texts, as one types them on a command line. What is wrong goes to `tell`, and is left out.
 class SweepValues {
  public:
   SweepValues(const Catalog& catalog, TellProblem tell);
@@ -32,7 +32,7 @@ class SweepValues {
   /// The values that each key below `table` takes in turn.
   std::vector<Dimension> dimensions(const TomlNode& table, std::vector<GivenKey>& given) const;
 
-  /// The same of one key: an array, a range or a single value.
+  /// The same for one key: an array, a range or a single value.
   Dimension dimension(const std::string& key, const TomlNode& node) const;
 
   /// What a random search draws the key from: an array, or a range.

@@ -54,7 +54,7 @@ def traces_of(page, chart):
 
 
 def look_at_widths(page, seen):
-    """What overlaps in a figure, and by how many pixels the page is wider than its window, at each of WIDTHS."""
+    """Records, at each of WIDTHS, what overlaps in a figure and by how many pixels the page exceeds its window."""
     for width in reversed(WIDTHS):  # ends with the first, which stays set for what follows
         page.set_viewport_size({"width": width, "height": 900})
         page.wait_for_function(
@@ -65,7 +65,7 @@ def look_at_widths(page, seen):
 
 
 def look(page, seen):
-    """What is drawn."""
+    """Records what is drawn."""
     page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
     seen["title"] = page.title()
     seen["state"] = page.inner_text("#state")

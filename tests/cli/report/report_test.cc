@@ -125,7 +125,8 @@ TEST(Series, TakeLittleMemoryForAnEndlessLine) {
   EXPECT_THAT(loss, StartsWith("'" + file.string() + "' is larger than 1 GiB: "));
 }
 
-/// Attempt 1 resumes from step 2, attempt 2 restarts from the beginning.
+/// Returns the metrics that three attempts logged, and writes where the last two begin: attempt 1 resumes
+/// from step 2, attempt 2 restarts from the beginning.
 std::string metrics_of_three_attempts(const testing::TemporaryFolder& run) {
   const auto lines = [](int from, int to, int value) {
     std::string text;
@@ -320,11 +321,10 @@ TEST(SweepReport, ReadsReadOnlyFolders) {
   const ProcessResult refused =
       reader.run({HOOKLINE_BINARY, "report", "older", "--output", "free/page.html"});
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_EQ(
-      refused.err,
-      "hookline: error: the state of the sweep, 'older/state.sqlite', can't be used: what the sweep wrote "
-      "last is still in 'older/state.sqlite-wal', and to read that takes a folder that you may write to; "
-      "copy 'older' to such a folder, and run the command on the copy\n");
+  EXPECT_EQ(refused.err,
+            "hookline: error: the state of the sweep, 'older/state.sqlite', can't be used: it can't be read "
+            "without 'older/state.sqlite-wal', which SQLite uses only in a folder that you may write to; "
+            "copy 'older' to such a folder, and run the command on the copy\n");
   EXPECT_EQ(reader.run({"cp", "-r", "--no-preserve=mode", "older", "free/copy"}).exit_code, 0);
   EXPECT_THAT(statuses("free/copy"), ElementsAre("done", "done"));
 }

@@ -304,8 +304,8 @@ TEST_F(Submit, ReportsMissingSlurm) {
   EXPECT_EQ(result.exit_code, 1);
 }
 
-/// Slurm's commands while the controller hangs: the command `hangs` writes its process id to a file and never
-/// returns.
+/// Slurm's commands while the controller hangs: the one named by `hangs` writes its process id to a file and
+/// never returns.
 struct HungSlurm : Submit {
   explicit HungSlurm(const std::string& hangs = "scontrol") {
     sandbox.folder.write("slurm/sbatch", "#!/bin/sh\necho 42\n", true);

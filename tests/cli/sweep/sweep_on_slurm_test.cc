@@ -105,7 +105,7 @@ class SweepOnSlurm : public ::testing::Test {
 };
 
 TEST_F(SweepOnSlurm, ShowsLiveProgress) {
-  // Each trial waits in its third step for its file go1 or go2.
+  // Each trial waits, after its third step, for its file go1 or go2.
   sandbox_.script("train", kTrain + "until [ -e go$2 ]; do sleep 0.05; done\n");
   sandbox_.folder.write("s.toml", kHead + "max_parallel = 1\n[grid]\nargs.a = [1, 2]\n");
   testing::Terminal terminal(HOOKLINE_BINARY, here({"sweep", "s.toml", "--scheduler", "slurm"}));
@@ -229,8 +229,8 @@ TEST_F(SweepOnSlurm, QueuedTrialsKeepTheirSettingsAndAreSubmittedOnce) {
   EXPECT_THAT(once_more.err, HasSubstr("hookline: job " + job + " continues, with 3 trials to come; "));
   const ProcessResult local = run({"sweep", "s.toml"});
   EXPECT_EQ(local.exit_code, 2);
-  EXPECT_EQ(local.err, "hookline: error: job " + job +
-                           " of Slurm's still has trials of this sweep: follow it with --scheduler slurm, or "
+  EXPECT_EQ(local.err, "hookline: error: Slurm's job " + job +
+                           " still has trials of this sweep: follow it with --scheduler slurm, or "
                            "cancel it: scancel " +
                            job + "\n");
   const std::string id = fs::path(trial("--a 2")).filename().string();
@@ -299,7 +299,7 @@ TEST_F(SweepOnSlurm, AnUnreadableResultIsReportedAndItsFilesAreKept) {
   const std::string told = "the result of the trial " + fs::path(folder).filename().string() + " is lost: '" +
                            folder +
                            "/result.json' can't be used: it is no JSON object; the trial waits again, and "
-                           "all that it has left is kept in '" +
+                           "all that it left behind is kept in '" +
                            folder + ".1'\n";
   EXPECT_EQ(run({"trial", folder}).exit_code, 2) << "a result that can't be read blocks the trial";
   const ProcessResult result = sweep();
@@ -509,12 +509,12 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
   for (const std::string array : {"--array=1-9", "-a1-9", "--arr=1-3", "--array"})
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
                    "--scheduler-arg '" + array +
-                       "' would number other trials than the sweep's: leave it out; hookline's array job "
+                       "' would number trials other than the sweep's: leave it out; hookline's array job "
                        "has one element for each trial");
   const auto of_layout = [](const std::string& word, const std::string& what) {
     return "--scheduler-arg '" + word + "' asks for " + what +
            ", and a trial is one task on one node, which starts its ranks: leave it out; "
-           "launch.processes_per_node in the sweep file says how many they are";
+           "launch.processes_per_node in the sweep file says how many there are";
   };
   for (const std::string nodes : {"--nodes=2", "-N2"})
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", nodes}, of_layout(nodes, "nodes"));

@@ -141,8 +141,8 @@ TEST(Sweep, ResumesFromWhereverItIsKilled) {
               ::testing::ContainsRegex("hookline: 225 trials(, [0-9]+ of them ended before)?; results in "));
   EXPECT_THAT(result.err, Not(HasSubstr("225 of them ended before"))) << "no kill came too late";
   starts = lines_in(sandbox.read("starts.log"));
-  EXPECT_GT(starts, kTrials) << "trials ran as it was killed";
-  EXPECT_LE(starts, kTrials + 2 * kills) << "only trials that ran at a kill started again";
+  EXPECT_GT(starts, kTrials) << "trials were running when it was killed";
+  EXPECT_LE(starts, kTrials + 2 * kills) << "only trials that were running at a kill started again";
 }
 
 TEST(Sweep, StopsItsTrialsWhenItIsKilled) {
@@ -428,7 +428,7 @@ TEST(Sweep, StopsHopelessTrials) {
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr("[4/4] score=1: stopped after "),
                       HasSubstr(rule == "median"
-                                    ? ": at step 5 its best is 1, and the median of 3 others 8\n"
+                                    ? ": at step 5 its best is 1, and the median of 3 others is 8\n"
                                     : ": at step 3, 3 of 4 trials were better, and only 1 may continue\n")));
     EXPECT_THAT(result.out, HasSubstr("0, 1 stopped  score=1\n"));
   }
@@ -599,7 +599,7 @@ TEST(Sweep, ShowsLiveProgress) {
 
 TEST(Sweep, TakesATrialThatPrintsAGigabyte) {
   const Sandbox sandbox;
-  // A sanitizer checks each access, whatever the amount.
+  // A sanitizer checks each access and is slow, so less output has to do.
   sandbox.script("train", std::string("head -c ") + (testing::kSanitized ? "100000000" : "1000000000") +
                               " /dev/zero\n" + kTrain);
   sandbox.folder.write("s.toml",

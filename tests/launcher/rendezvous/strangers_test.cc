@@ -548,9 +548,9 @@ TEST_F(Strangers, WhoHoldTheTokenAndSendNonsenseAreIgnored) {
     say(R"({"is":"leave"})");
     std::this_thread::sleep_for(milliseconds(200));
   });
-  EXPECT_THAT(
-      log, HasSubstr(" was not sent by a node of this hookline; ignoring this and all further such messages: "
-                     "'no JSON'\n"));
+  EXPECT_THAT(log,
+              HasSubstr(" is not from this version of hookline; ignoring this and all further such messages: "
+                        "'no JSON'\n"));
 }
 
 TEST_F(Strangers, WhoHoldTheTokenAndNameAProgramRunNothing) {

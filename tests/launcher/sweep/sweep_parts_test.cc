@@ -697,9 +697,9 @@ TEST(EarlyStopping, StopsTrialsBehindTheMedian) {
   // At step 3, the other trials' averages are 2, 4 and 6.
   EXPECT_EQ(hopeless_by_median(history({1, 3, 4}), ended, false, 2), "");
   EXPECT_EQ(hopeless_by_median(history({1, 3, 3.5}), ended, false, 2),
-            "at step 3 its best is 3.5, and the median of 3 others 4");
+            "at step 3 its best is 3.5, and the median of 3 others is 4");
   EXPECT_EQ(hopeless_by_median(history({9, 8, 4.5}), ended, true, 2),
-            "at step 3 its best is 4.5, and the median of 3 others 4");
+            "at step 3 its best is 4.5, and the median of 3 others is 4");
   EXPECT_EQ(hopeless_by_median(history({9, 8, 3.5}), ended, true, 2), "");
   EXPECT_EQ(hopeless_by_median(history({1, 1, 1}), ended, false, 4), "") << "too early";
   EXPECT_EQ(hopeless_by_median(history({1, 1, 1}), {ended[0], ended[1]}, false, 1), "") << "too few others";

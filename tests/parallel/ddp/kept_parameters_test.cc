@@ -174,8 +174,8 @@ TEST_P(KeptParameters, NamesAParameterThatIsReadBeforeItIsGathered) {
 TEST_P(KeptParameters, NamesAParameterWhoseViewAModuleMadeInItsConstructor) {
   expect_error(
       [](NetImpl& net) { return net.first->from_constructor.sum(); },
-      "a tensor that was made of the parameter 'first.weight' before prepare() has lost its memory, and is "
-      "used: "
+      "a tensor that was made before prepare() from the parameter 'first.weight' is used, but its memory is "
+      "gone: "
       "a sharded model's parameters lie elsewhere. Make a view in the forward that uses it; to keep values, "
       "make a copy, such as weight.clone()");
 }

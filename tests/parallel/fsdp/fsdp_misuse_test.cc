@@ -359,7 +359,7 @@ TEST(FsdpMisuse, LoadsInsideSummonFullParametersAndNamesWhatDoesNotFit) {
                 });
               }),
               "the parameter 'head.bias' of a sharded model has sizes [2], and was given [1] in "
-              "summon_full_params: load what was saved of the same model");
+              "summon_full_params: load what was saved from the same model");
     train(model, 1);
     model.summon_full_params([&] { EXPECT_TRUE(net->units[0]->bias.eq(0.25).all().item<bool>()); });
   });

@@ -58,12 +58,12 @@ void SweepFlags::check() const {
       throw UsageError("--scheduler-arg '" + option.word + "' asks for " +
                        (option.is_of_nodes ? "nodes" : "tasks") +
                        ", and a trial is one task on one node, which starts its ranks: leave it out; "
-                       "launch.processes_per_node in the sweep file says how many they are");
+                       "launch.processes_per_node in the sweep file says how many there are");
   expect_own_log(scheduler_arguments);
   for (const std::string& argument : scheduler_arguments) {
     if (argument.starts_with("-a") || names_option(argument, "--array"))
       throw UsageError("--scheduler-arg '" + argument +
-                       "' would number other trials than the sweep's: leave it out; hookline's array job has "
+                       "' would number trials other than the sweep's: leave it out; hookline's array job has "
                        "one element for each trial");
     if (argument.starts_with("-M") || names_option(argument, "--clusters"))
       throw UsageError("--scheduler-arg '" + argument +

@@ -48,8 +48,8 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   if (busy.signal) return 128 + *busy.signal;
   if (!request && !busy.jobs.empty()) {
     const std::string& job = busy.jobs.begin()->second;
-    log::error("job " + job +
-               " of Slurm's still has trials of this sweep: follow it with --scheduler slurm, "
+    log::error("Slurm's job " + job +
+               " still has trials of this sweep: follow it with --scheduler slurm, "
                "or cancel it: scancel " +
                job);
     return kBadInput;

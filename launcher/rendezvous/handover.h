@@ -29,8 +29,8 @@ class Handover {
   /// The coordinator, or the successor that has taken its place, is lost at `now`.
   void lose(Time now) { turn_ends_ = now; }
 
-  /// Has `place`, where the nodes met or tried to meet last, lead to the next successor, and returns what is
-  /// to be logged of that. Nothing if there is none left.
+  /// Points `place`, where the nodes met or tried to meet last, at the next successor, and returns what is
+  /// to be logged about that. Nothing if there is none left.
   std::optional<std::string> turn(MeetingPlace& place, Time now);
   /// What is to be logged if the place that turn() led to last can't be used. `why`: the reason. Empty if
   /// turn() has not led to a place yet.

@@ -22,7 +22,7 @@ struct NodeSetup {
   NodeLimits limits;
   RestartPolicy policy;
   bool has_agent_store = false;  // the ranks reach the launchers' store by MASTER_ADDR and MASTER_PORT
-  std::chrono::duration<double> grace{10};  // that its ranks have to stop
+  std::chrono::duration<double> grace{10};  // how long its ranks may take to stop
 };
 
 /// Makes this node's job of a round. `restarts`: of all ranks so far; `store`: the socket of rank 0's store,

@@ -78,7 +78,7 @@ class MetricsFile {
 
   const std::vector<MetricPoint>& points() const { return points_; }
   std::optional<std::int64_t> step() const { return step_; }
-  /// Every name that had a number so far.
+  /// Every name that had a number, NaN or null so far.
   const std::set<std::string>& names() const { return names_; }
   /// loss_text() for the lines read so far, or why the file can't be read.
   std::string loss() const;

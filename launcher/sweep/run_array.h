@@ -27,7 +27,7 @@ TrialsInJobs trials_in_jobs(const SweepRun& run, const SweepPlan& plan, SweepSta
 /// The trials that are to be submitted next.
 struct NextTrials {
   std::vector<std::string> ids;
-  std::optional<std::size_t> budget;  // how many have begun with these, if the budget keeps others waiting
+  std::optional<std::size_t> budget;  // trials begun, including these, if the budget keeps others waiting
 };
 
 /// Those that wait and are not `busy`, in the plan's order, as far as the budget goes.

@@ -246,8 +246,12 @@ struct SweepState::Rows {
         fail(file, false, "this user may not read it",
              "; ask its owner for access (chmod a+r), or run as its owner");
       fail(file, is_damage(error), error.what(), is_damage(error) ? kRepairIt : "");
-    } catch (const std::exception& error) {  // about what it holds
+    } catch (const UnreadDatabase& error) {
+      fail(file, false, error.what(), "");
+    } catch (const Error& error) {  // about what it holds
       fail(file, false, error.what(), kBeginAnew);
+    } catch (const std::exception& error) {  // the machine's fault, such as too little memory
+      fail(file, false, error.what(), "");
     }
   }
 
@@ -396,7 +400,7 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
                                 SQLITE_READONLY);
       }
     }
-    throw Error("it vanished while it was being read");
+    throw UnreadDatabase("it vanished while it was being read; run the command again");
   });
 }
 

@@ -148,7 +148,9 @@ void expect_sound_log(const fs::path& file) {
   InputFile in(name, kMostLogBytes);
   if (in.problem() == FileProblem::missing) return;
   const std::string log = in.read_all();
-  if (in.problem() != FileProblem::none) throw Error("'" + name + "' can't be read: " + in.why());
+  if (in.problem() != FileProblem::none)
+    throw UnreadDatabase("'" + name + "' can't be read: " + in.why() +
+                         "; put that right, and run the command again");
   const LogFrames frames = frames_in(log);
   if (frames.damage.empty()) return;
   const int format = stated_format(file, frames);

@@ -36,6 +36,12 @@ class NoDatabaseFile : public Error {
   using Error::Error;
 };
 
+/// Something kept the database from being read, and nothing is known to be wrong with it.
+class UnreadDatabase : public Error {
+ public:
+  using Error::Error;
+};
+
 /// What SQLite appends to a database's name for files of its own: the last two are those of a former version
 /// of hookline.
 inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
@@ -46,10 +52,10 @@ inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 bool is_there(const std::filesystem::path& file);
 
 /// Throws DamagedDatabase if the log of a former version's sweep, which was killed, is damaged: SQLite would
-/// drop what follows the damage.
+/// drop what follows the damage. Throws UnreadDatabase if the log can't be read.
 void expect_sound_log(const std::filesystem::path& file);
 
-/// Throws DamagedDatabase if the database, which is of this format, has no trials, though its folder has.
+/// Throws DamagedDatabase if the database has no trials, though its folder has. `format`: the database's.
 void expect_trials(SQLite::Database& database, const std::filesystem::path& folder, int format);
 
 /// True if SQLite's error means that the database is damaged; false for system errors, such as a full disk,

@@ -16,7 +16,8 @@ namespace hookline {
 
 class SettingsTable {
  public:
-  /// `folder`: of the file, in which paths begin. What is wrong is added to `problems`.
+  /// `folder`: the one that contains the file; its `config` is relative to it. What is wrong is added to
+  /// `problems`.
   SettingsTable(const SourceText& source, std::filesystem::path folder, SweepRunner runner,
                 std::vector<Diagnostic>& problems);
 

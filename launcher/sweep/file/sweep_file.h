@@ -66,8 +66,8 @@ struct ReadSweep {
 };
 
 /// Keys are checked against the schema, except for options of hooks; these, and all values, are checked
-/// only when each grid point is resolved. What `runner` can't keep to is a problem; without `max_parallel`
-/// an array job has no limit.
+/// only when each grid point is resolved. A setting that `runner` can't apply is a problem; without
+/// `max_parallel` an array job has no limit.
 ReadSweep read_sweep(const std::filesystem::path& file, const Catalog& catalog,
                      SweepRunner runner = SweepRunner::this_process);
 

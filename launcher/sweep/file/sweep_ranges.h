@@ -14,7 +14,7 @@ struct SweepRange {
   double from = 0, to = 0;
   std::optional<double> step, count;
   bool log = false;    // evenly spaced in the logarithm
-  bool whole = false;  // its ends are whole numbers, and so are its values
+  bool whole = false;  // `from`, `to` and `step` are integers, and so are its values
 };
 
 /// Takes what is wrong, where in the file, and what to do.

@@ -45,9 +45,9 @@ nlohmann::json seen_by_browser(const fs::path& page, const std::string& how) {
   return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);
 }
 
-/// Why pages can't be shown in a browser here; empty if they can.
+/// Why pages are not shown in a browser here; empty if they are.
 std::string why_no_browser() {
-  if (testing::kSanitized) return "the browser, which takes most of the time, has no sanitizer";
+  if (testing::kSanitized) return "a sanitizer checks nothing in the browser, where most time is spent";
   if (find_browser().empty()) return "no browser of Chromium's kind";
   return fs::exists(PYTHON_PROGRAM) ? "" : "no Python to drive a browser: " PYTHON_PROGRAM;
 }

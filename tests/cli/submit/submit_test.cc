@@ -386,7 +386,7 @@ struct HungSbatch : HungSlurm {
   HungSbatch() : HungSlurm("sbatch") {}
 };
 
-TEST_F(HungSbatch, WarnsAfterASignalThatTheJobMayBeQueued) {
+TEST_F(HungSbatch, AfterASignalWarnsThatTheJobMayBeQueued) {
   const ProcessResult result = sweep_until(SIGTERM);
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_THAT(result.err,

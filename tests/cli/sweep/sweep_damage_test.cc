@@ -18,6 +18,7 @@
 #include "launcher/sweep/database/seal.h"
 #include "launcher/sweep/database/tables.h"
 #include "launcher/sweep/state.h"
+#include "support/failure.h"
 #include "support/sanitized.h"
 
 namespace hookline {
@@ -485,7 +486,7 @@ TEST(DamagedSweep, KeepsTheRowsOfOtherPages) {
 
 TEST(DamagedSweep, KeepsTheRowsBesideADamagedOne) {
   const EndedSweep sweep;
-  // Overwrites the pointer to a cell of one page, so that its row has no length: SQLite cannot read past it.
+  // Points one cell pointer of a page past the page's end: SQLite can read neither that row nor past it.
   for (const std::size_t page : sweep.pages_of(kTableLeaf)) {
     const std::string text = sweep.bytes.substr(page * kPageBytes, kPageBytes);
     if (text.find("args.a") == text.npos) continue;
@@ -739,6 +740,18 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsLogIsDamaged) {
       EXPECT_TRUE(read_file(file) == before && read_file(log) == damaged) << "both stay as they are";
     }
   }
+}
+
+TEST(DamagedSweep, IsNotGivenUpIfItsLogCanNotBeRead) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "state.sqlite", log = file.string() + "-wal";
+  make_former(file, 2);
+  std::ofstream(log, std::ios::binary).close();
+  fs::resize_file(log, (std::uintmax_t{1} << 30) + 1);
+  const std::string message = testing::failure_of([&] { SweepRecord::read(folder.path()); });
+  EXPECT_EQ(message, "the state of the sweep, '" + file.string() + "', can't be used: '" + log.string() +
+                         "' can't be read: it has more than 1 GiB, and at most 1 GiB are read; put that "
+                         "right, and run the command again");
 }
 
 TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsTrialsAreMissing) {

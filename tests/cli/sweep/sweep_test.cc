@@ -434,7 +434,7 @@ TEST(Sweep, StopsHopelessTrials) {
   }
 }
 
-TEST(Sweep, RerunsTrialsThatADifferentRuleStopped) {
+TEST(Sweep, RerunsTrialsThatWereStoppedForAnotherGoal) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "for s in 1 2 3 4; do echo \"{\\\"step\\\": $s, \\\"score\\\": $2}\" >> "

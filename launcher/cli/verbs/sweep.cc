@@ -65,6 +65,7 @@ int sweep(const Arguments& arguments) {
     return kBadInput;
   }
   for (const std::string& remark : plan.remarks) log::warning(remark);
+  warn_of_ignored_variables();
   try {
     const bool refuses = settings.invalid == "refuse";
     list_invalid(plan, read.sweep.fixed, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);

@@ -707,6 +707,17 @@ TEST(Sweep, GivesEachParallelTrialItsOwnPort) {
   EXPECT_NE(sandbox.read("port.1"), sandbox.read("port.2"));
 }
 
+TEST(Sweep, WarnsOfVariablesThatTrialsDoNotGet) {
+  const Sandbox sandbox;
+  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"true\"]\n[grid]\nargs.a = [1, 2]\n");
+  testing::ProcessOptions options = sandbox.options({"sweep", "s.toml", "--dry-run"});
+  options.environment["HOOKLINE_LAUNCH__BACKEND"] = "gloo";
+  options.environment["HOOKLINE_PROFILE"] = "fast";
+  EXPECT_EQ(run_process(HOOKLINE_BINARY, options).err,
+            "hookline: warning: a sweep ignores HOOKLINE_LAUNCH__BACKEND and HOOKLINE_PROFILE, so that its "
+            "trials depend on its file alone: set the same under [fixed]\n");
+}
+
 TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
   const Sandbox sandbox;
   sandbox.script("train", kTrain);

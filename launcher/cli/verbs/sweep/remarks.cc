@@ -9,10 +9,12 @@
 #include "base/lines.h"
 #include "base/log.h"
 #include "base/text/count_text.h"
+#include "base/text/list_text.h"
 #include "base/text/printable.h"
 #include "launcher/launch/script_kind.h"
 #include "launcher/launch/unread_config.h"
 #include "launcher/rank/program.h"
+#include "launcher/schedulers/job_environment.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial_files.h"
 
@@ -57,6 +59,15 @@ void list_never_starting(const SweepPlan& plan, const Assignments& same, std::si
               << printable_lines(points[i].problems) << "\n";
   if (points.size() > most) std::cerr << "  and " << points.size() - most << " more, which --dry-run lists\n";
   std::cerr << std::flush;
+}
+
+void warn_of_ignored_variables() {
+  const Variables variables = variables_for_jobs();
+  std::vector<std::string> ignored = lost_variables(variables, {});
+  if (!value_of(variables, "HOOKLINE_PROFILE").value_or("").empty()) ignored.emplace_back("HOOKLINE_PROFILE");
+  if (ignored.empty()) return;
+  log::warning("a sweep ignores " + list_text(ignored) +
+               ", so that its trials depend on its file alone: set the same under [fixed]");
 }
 
 /// Before any trial runs: warns if the program is a script, which may ignore the keys that trials set.

@@ -3,11 +3,12 @@
 #
 #     examples/sweep/on_link.sh RATE COMMAND [ARGUMENT...]
 #
-# RATE is what tc takes, such as 100mbit or 1gbit. Needs iproute2, and root or user namespaces.
+# RATE is what tc takes, such as 100mbit or 1gbit. Needs iproute2, and root or user namespaces. Ranks of one host use a network
+# only if launch.backend is "gloo": by default they share memory.
 set -eu
 
 if [ $# -lt 2 ]; then
-  echo "usage: $0 RATE COMMAND [ARGUMENT...], such as: $0 100mbit hookline launch ./train" >&2
+  echo "usage: $0 RATE COMMAND [ARGUMENT...], such as: $0 100mbit hookline launch --set launch.backend=gloo ./train" >&2
   exit 2
 fi
 number=${1%%[!0-9]*}

@@ -202,7 +202,7 @@ void Ddp::begin_with_accumulators() {
               if (alive.expired()) return;
               refuse_sparse_gradient(gradient, names_[i]);
               begin_backward();
-              if (averages_shares()) shares_->before_gradient(i);
+              if (averages_shares() && gradient.defined()) shares_->before_gradient(i);
             }));
 }
 

@@ -474,6 +474,42 @@ TEST(OptimizerShards, AccumulateAveragesOverSeveralBackwards) {
       << "a parameter that the second one does not reach keeps the average of the first";
 }
 
+struct WithoutGradient : torch::autograd::Function<WithoutGradient> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list) {
+    return {at::Tensor()};
+  }
+};
+
+struct WeightImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x, bool with_gradient) {
+    return (x * (with_gradient ? weight : WithoutGradient::apply(weight))).sum();
+  }
+  at::Tensor weight = register_parameter("weight", torch::ones({4}));
+};
+TORCH_MODULE(Weight);
+
+TEST(OptimizerShards, KeepAnAverageWhenAutogradDeliversNoGradient) {
+  run_ranks(2, [&](const std::shared_ptr<World>& world) {
+    RunConfig config;
+    config.ddp.shard_optimizer = true;
+    Accelerator accelerator(config, world);
+    Weight net;
+    torch::optim::SGD sgd(net->parameters(), 1);
+    auto [model, optimizer] = accelerator.prepare(net, sgd);
+    const at::Tensor x = torch::full({4}, 1.0 + 2 * world->rank());  // 2 on average
+    const auto backward = [&, &model = model](bool with_gradient) {
+      accelerator.backward(model->forward(x, with_gradient));
+    };
+    backward(true);
+    model.no_sync([&] { backward(false); });
+    backward(true);
+    optimizer.step();
+    EXPECT_TRUE(net->weight.detach().equal(torch::full({4}, 1. - 2 * 2))) << net->weight;
+  });
+}
+
 TEST(GradientShares, ForgetAnAverageWhoseParameterHasLostItsGradient) {
   const at::Tensor weight = torch::zeros({4}, torch::requires_grad());
   GradientShares shares({"weight"}, {weight}, /*rank=*/0, /*ranks=*/2);

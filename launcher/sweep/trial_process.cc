@@ -18,6 +18,7 @@
 #include "base/regular_file.h"
 #include "base/text/duration_text.h"
 #include "config/run_files.h"
+#include "config/sources/sources.h"
 #include "launcher/output/rank_stream.h"
 #include "launcher/process/child.h"
 #include "launcher/process/outcome.h"
@@ -40,7 +41,8 @@ constexpr Seconds kFolderPatience{10};             // while a killed trial still
 /// Is it a variable that would override the trial's config?
 bool is_of_config(const std::string& variable) {
   const std::string name = variable.substr(0, variable.find('='));
-  return name.starts_with("HOOKLINE_") && (name.find("__") != name.npos || name == "HOOKLINE_PROFILE");
+  return name.starts_with("HOOKLINE_") &&
+         (name.find("__") != name.npos || sets_keys(name) || name == "HOOKLINE_PROFILE");
 }
 
 /// The last error that the launcher logged, on one line; empty if it logged none.

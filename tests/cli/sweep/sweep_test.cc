@@ -709,13 +709,23 @@ TEST(Sweep, GivesEachParallelTrialItsOwnPort) {
 
 TEST(Sweep, WarnsOfVariablesThatTrialsDoNotGet) {
   const Sandbox sandbox;
-  sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"true\"]\n[grid]\nargs.a = [1, 2]\n");
-  testing::ProcessOptions options = sandbox.options({"sweep", "s.toml", "--dry-run"});
-  options.environment["HOOKLINE_LAUNCH__BACKEND"] = "gloo";
+  sandbox.script("train", "env > env");
+  sandbox.folder.write(
+      "s.toml",
+      "[sweep]\nprogram = [\"./train\"]\n[fixed]\nlaunch.processes_per_node = 1\n[grid]\nargs.a = [1]\n");
+  ProcessOptions options = sandbox.options({"sweep", "s.toml"});
+  options.environment["HOOKLINE_LAUNCH"] = "{processes_per_node = 2}";
+  options.environment["HOOKLINE_LOGGING__LEVEL"] = "debug";
   options.environment["HOOKLINE_PROFILE"] = "fast";
-  EXPECT_EQ(run_process(HOOKLINE_BINARY, options).err,
-            "hookline: warning: a sweep ignores HOOKLINE_LAUNCH__BACKEND and HOOKLINE_PROFILE, so that its "
-            "trials depend on its file alone: set the same under [fixed]\n");
+  const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("hookline: warning: a sweep ignores HOOKLINE_LAUNCH, HOOKLINE_LOGGING__LEVEL "
+                        "and HOOKLINE_PROFILE: its trials depend on its file alone, where [fixed] "
+                        "holds what all of them share\n"));
+  EXPECT_THAT(sandbox.read("env"),
+              AllOf(HasSubstr("WORLD_SIZE=1\n"), Not(HasSubstr("HOOKLINE_LAUNCH=")),
+                    Not(HasSubstr("HOOKLINE_LOGGING")), Not(HasSubstr("HOOKLINE_PROFILE"))));
 }
 
 TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {

@@ -67,7 +67,7 @@ void warn_of_ignored_variables() {
   if (!value_of(variables, "HOOKLINE_PROFILE").value_or("").empty()) ignored.emplace_back("HOOKLINE_PROFILE");
   if (ignored.empty()) return;
   log::warning("a sweep ignores " + list_text(ignored) +
-               ", so that its trials depend on its file alone: set the same under [fixed]");
+               ": its trials depend on its file alone, where [fixed] holds what all of them share");
 }
 
 /// Before any trial runs: warns if the program is a script, which may ignore the keys that trials set.

@@ -108,7 +108,8 @@ struct SweepState::Rows {
     const int format = is_new ? kEmptyFormat : checked_format(database, file.parent_path());
     if (!is_repaired) expect_trials(database, file.parent_path(), format);
     if (sqlite3_db_readonly(database.getHandle(), "main") == 1 && access(file.c_str(), W_OK) == 0)
-      throw DamagedDatabase("SQLite won't write it: its header is not as it was written", true);
+      throw DamagedDatabase("SQLite won't write it: its header is not as it was written",
+                            format_has_checksums(format));
     keep_log_at_close(false);
     // The file itself must always hold all that counts, under its seal: SQLite drops the part of a log that
     // follows damage.
@@ -249,6 +250,8 @@ struct SweepState::Rows {
     } catch (const UnreadDatabase& error) {
       fail(file, false, error.what(), "");
     } catch (const Error& error) {  // about what it holds
+      fail(file, false, error.what(), kBeginAnew);
+    } catch (const SortedJson::exception& error) {  // likewise
       fail(file, false, error.what(), kBeginAnew);
     } catch (const std::exception& error) {  // the machine's fault, such as too little memory
       fail(file, false, error.what(), "");

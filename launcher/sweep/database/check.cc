@@ -4,6 +4,8 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/regular_file.h"
@@ -18,7 +20,9 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kMostNamed = 20;
 constexpr std::uint64_t kMostLogBytes = std::uint64_t{1} << 30;
-constexpr std::size_t kUserVersionAt = 60;  // in page 1: https://www.sqlite.org/fileformat2.html
+// Of page 1, see https://www.sqlite.org/fileformat2.html.
+constexpr std::string_view kFileMagic{"SQLite format 3\0", 16};
+constexpr std::size_t kUserVersionAt = 60;
 
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
@@ -73,20 +77,16 @@ bool has_trials(const fs::path& folder) {
   return !fs::is_empty(folder / "trials", none) && !none;
 }
 
-bool format_has_checksums(int format) { return format == kSweepFormat || format == kEmptyFormat; }
-
-/// The format in page 1 of the database whose log has these frames; -1 if there is no page 1.
+/// The format in page 1 of the database whose log has these frames; -1 if there is no sound page 1.
 int stated_format(const fs::path& file, const LogFrames& log) {
-  std::string first_page(kUserVersionAt + 4, '\0');
-  const bool is_short =
-      !InputFile(file).read(first_page.data(), static_cast<std::streamsize>(first_page.size()));
-  if (is_short) first_page.clear();
+  std::string page(kUserVersionAt + 4, '\0');
+  InputFile(file).read(page.data(), static_cast<std::streamsize>(page.size()));  // a short file has zeros
   for (const LogFrame& frame : log.frames)
-    if (frame.page == 1) first_page = frame.bytes.substr(0, kUserVersionAt + 4);
-  if (first_page.empty()) return -1;
+    if (frame.page == 1 && frame.bytes.starts_with(kFileMagic))
+      page = frame.bytes.substr(0, kUserVersionAt + 4);
+  if (!page.starts_with(kFileMagic)) return -1;
   int format = 0;
-  for (const char byte : first_page.substr(kUserVersionAt))
-    format = format << 8 | static_cast<unsigned char>(byte);
+  for (const char byte : page.substr(kUserVersionAt)) format = format << 8 | static_cast<unsigned char>(byte);
   return format;
 }
 
@@ -124,6 +124,8 @@ int format_of_sound(SQLite::Database& database, const fs::path& folder, bool& ha
 }
 
 }  // namespace
+
+bool format_has_checksums(int format) { return format == kSweepFormat || format == kEmptyFormat; }
 
 bool is_there(const fs::path& file) {
   for (const char* suffix : kCompanions) {

@@ -46,6 +46,9 @@ class UnreadDatabase : public Error {
 /// of hookline.
 inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 
+/// Do the rows of a database of this format have checksums? An empty one has no rows without.
+bool format_has_checksums(int format);
+
 /// Returns whether `file` exists; false means that the sweep has not begun. Throws MissingDatabase if it is
 /// gone although trials have run. Throws NoDatabaseFile if it, or a file beside it with a name of
 /// kCompanions, is a directory, a named pipe or the like, on which SQLite could hang.

@@ -742,6 +742,30 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsLogIsDamaged) {
   }
 }
 
+TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfSqliteWillNotWriteIt) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "state.sqlite";
+  make_former(file, 2);
+  std::string bytes = read_file(file);
+  bytes[18] = 9;  // a format that this SQLite can only read
+  std::ofstream(file, std::ios::binary) << bytes;
+  for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
+    const std::string message =
+        testing::failure_of([&] { const SweepState state(folder.path(), on_damage); });
+    EXPECT_THAT(message, AllOf(HasSubstr("SQLite won't write it: "), EndsWith("begin the sweep anew")));
+  }
+}
+
+TEST(DamagedSweep, BeginsAnewIfAValueIsDamagedThatHasNoChecksum) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "state.sqlite";
+  make_former(file, 2);
+  SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
+      .exec("UPDATE trials SET key_values = '{' WHERE id = 'aa'");
+  EXPECT_THAT(testing::failure_of([&] { SweepRecord::read(folder.path()); }),
+              AllOf(HasSubstr("state.sqlite', can't be used: "), EndsWith("begin the sweep anew")));
+}
+
 TEST(DamagedSweep, IsNotGivenUpIfItsLogCanNotBeRead) {
   const testing::TemporaryFolder folder;
   const fs::path file = folder.path() / "state.sqlite", log = file.string() + "-wal";

@@ -56,15 +56,12 @@ bool can_be_bound(int port) {
 
 using Texts = std::map<int, std::string>;  // shell scripts, by rank
 
-/// The arguments of `unshare`, which root may call without a user namespace.
-std::vector<std::string> unshare_words(std::vector<std::string> words) {
-  if (geteuid() != 0) words.insert(words.begin(), {"--user", "--map-root-user"});
-  return words;
-}
 /// The arguments of `unshare` to run `program` where it sees no control groups.
 std::vector<std::string> without_control_groups(const std::string& program) {
-  return unshare_words(
-      {"--mount", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"", "sh", program});
+  std::vector<std::string> words = {
+      "--mount", "sh", "-c", "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"", "sh", program};
+  if (geteuid() != 0) words.insert(words.begin(), {"--user", "--map-root-user"});
+  return words;
 }
 
 class FaultyRun {
@@ -529,11 +526,14 @@ class KilledAtOnce : public ::testing::TestWithParam<Killed> {
 /// Why this user can't make the namespaces that `bounds` needs; empty if they can.
 std::string refusal_of(const std::string& bounds) {
   if (bounds == "group") return "";
-  testing::ProcessOptions options;
-  options.arguments =
-      bounds == "pid" ? unshare_words({"--pid", "--fork", "true"}) : without_control_groups("true");
-  const ProcessResult result = testing::run_process("unshare", options);
-  return result.exit_code == 0 ? "" : result.err;
+  const Sandbox sandbox;
+  testing::ProcessOptions hidden;
+  hidden.arguments = without_control_groups("true");
+  const ProcessResult result =
+      bounds == "pid" ? sandbox.run({"launch", "--set", "launch.isolation=pid", "--dry-run", "true"})
+                      : testing::run_process("unshare", hidden);
+  if (result.exit_code == 0) return "";
+  return result.err.empty() ? "exit code " + std::to_string(result.exit_code) : result.err;
 }
 
 TEST_P(KilledAtOnce, LeaveNoProcessNoPortAndNoControlGroup) {

@@ -117,7 +117,7 @@ Coordinator::Words Coordinator::hello(const Up& from, const NodeHello& hello, Ti
     how = ": the run has its " + count_text(limits_.most, "node") +
           (limits_.spares > 0 ? " and " + count_text(limits_.spares, "spare") : "");
   else if (limits_.spares > 0 && phase_ == Phase::running)
-    how = " as a spare; it takes the place of the next node that is lost";
+    how = " as a spare, to take the place of a node that is lost";
   const Say waits{"the node " + hello.host + " waits" + how};
   // First, so that a node that says that it waits knows how to continue without this one, if it can.
   Words words = succession_for(node);

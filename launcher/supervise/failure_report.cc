@@ -35,7 +35,7 @@ std::string finished_text(const std::vector<FinishedRank>& ranks, const char* ve
   for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i)
     text += (i == 0 ? "" : ", ") + ("rank " + std::to_string(ranks[i].rank)) + " " + verb + " " +
             when_finished(ranks[i]);
-  if (ranks.size() > kMostNamed) text += " and so did " + std::to_string(ranks.size() - kMostNamed) + " more";
+  if (ranks.size() > kMostNamed) text += " and " + std::to_string(ranks.size() - kMostNamed) + " more";
   return text;
 }
 
@@ -58,7 +58,7 @@ std::string where_stuck(const Failure& failure) {
   }
   if (!failure.finished_ranks.empty())
     return "\n  it waits in a collective, as do all ranks that still run on this host, and " +
-           finished_text(failure.finished_ranks, "had exited");
+           finished_text(failure.finished_ranks, "has already exited");
   return "\n  it waits in a collective, as all ranks of this host do: they do not make the same calls, or "
          "wait for a "
          "rank of another host";

@@ -58,8 +58,9 @@ class FlatParameter {
   void open();
   void free();
   bool is_allocated() const;
-  /// Sets the parameters' data: to the whole, which can be used while it is open, or to this rank's pieces. A
-  /// parameter that the program has given other memory keeps that, for expect_own_memory() to find.
+  /// Sets the parameters' data: to the whole, which can be used while it is open, or to this rank's pieces.
+  /// If the program has given a parameter other memory, it keeps that memory, for expect_own_memory() to
+  /// find.
   void use_whole() { use(true); }
   void use_pieces() { use(false); }
   /// Throws Error, which names it, if a parameter has other memory, as torch::load gives it.

@@ -92,8 +92,8 @@ at::Tensor GradientShares::own_gradient(std::size_t index) const {
   const bool is_average = gradient.holds == Holds::average && grad.defined();
   const bool is_dropped = gradient.holds == Holds::others_on_top && !grad.defined();
   if (!is_average && (is_dropped || !gradient.aside.defined())) return grad;
-  // The other ranks contribute nothing to the average in this share, which is therefore multiplied by the
-  // number of ranks, so that summing and dividing gives it back.
+  // In this share, the other ranks have nothing of the average. So it is multiplied by the number of ranks:
+  // summing and dividing then gives it back.
   const at::NoGradGuard no_grad;
   const Share share = share_of(index, rank_);
   const at::Tensor own = at::zeros_like(parameters_[index], at::MemoryFormat::Preserve).detach();

@@ -200,7 +200,7 @@ TEST(EarlyExit, IsNamedAsWhatStuckRanksWaitFor) {
   EXPECT_EQ(result.exit_code, 124);
   EXPECT_THAT(result.err,
               HasSubstr("\n  it waits in a collective, as do all ranks that still run on this host, and rank "
-                        "1 had exited with code 0 at step 3\n"));
+                        "1 has already exited with code 0 at step 3\n"));
 }
 
 TEST(Status, IsAPeriodicPlainLineWithoutATerminal) {

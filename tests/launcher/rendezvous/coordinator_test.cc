@@ -653,9 +653,8 @@ TEST(Coordinator, GivesTheSpareThePlaceOfALostNodeAndUsesNoRestart) {
   with_spare.spares = 1;
   Nodes run(with_spare, {}, node("one", 1));
   EXPECT_THAT(run.take("b", node("two", 1)), ElementsAre("round 1 after 0: one@0 two@1 of 2"));
-  EXPECT_THAT(
-      run.take("c", node("three", 1)),
-      ElementsAre("say: the node three waits as a spare; it takes the place of the next node that is lost"));
+  EXPECT_THAT(run.take("c", node("three", 1)),
+              ElementsAre("say: the node three waits as a spare, to take the place of a node that is lost"));
   EXPECT_THAT(run.take("d", node("four", 1)),
               ElementsAre("say: the node four waits: the run has its 2 nodes and 1 spare"));
   EXPECT_THAT(run.tick(seconds(6)), Contains(StartsWith("refuse d: it is one too many: ")));

@@ -47,9 +47,10 @@ std::string without_infinities(const std::string& line) {
     return is_of_number(line[at]) && (at == 0 || !is_of_number(line[at - 1]));
   };
   std::string text;
-  bool in_text = false;
+  bool in_text = false, is_escaped = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line[i] == '"' && (i == 0 || line[i - 1] != '\\')) in_text = !in_text;
+    if (line[i] == '"' && !is_escaped) in_text = !in_text;
+    is_escaped = in_text && line[i] == '\\' && !is_escaped;
     const std::size_t word_at = i + (line[i] == '-' || line[i] == '+');
     const auto word = std::find_if(kWords.begin(), kWords.end(),
                                    [&](std::string_view each) { return begins(word_at, each); });

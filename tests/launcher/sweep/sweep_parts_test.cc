@@ -661,6 +661,11 @@ TEST(Metrics, RecognizeADivergedRun) {
     ASSERT_THAT(metrics.points(), SizeIs(2)) << word;
     EXPECT_TRUE(std::isnan(metrics.points().back().value)) << word;
   }
+  MetricsFile quoted(folder.write("metrics.jsonl", R"({"step": 1, "path": "C:\\", "loss": NaN}
+{"step": 2, "say": "\"NaN\\\"", "loss": NaN})"),
+                     "loss");
+  quoted.finish();
+  EXPECT_THAT(quoted.points(), SizeIs(2)) << "a backslash before a quote may itself be escaped";
   MetricsFile unfinished(
       folder.write("metrics.jsonl", "{\"step\": 1.0, \"loss\": 0.5}\n{\"step\": 2.0, \"loss\": 0.25}"),
       "loss");

@@ -599,7 +599,7 @@ TEST(Sweep, ShowsLiveProgress) {
 
 TEST(Sweep, TakesATrialThatPrintsAGigabyte) {
   const Sandbox sandbox;
-  // A sanitizer checks each access and is slow, so less output has to do.
+  // A sanitizer checks each access and is slow, so less output must suffice.
   sandbox.script("train", std::string("head -c ") + (testing::kSanitized ? "100000000" : "1000000000") +
                               " /dev/zero\n" + kTrain);
   sandbox.folder.write("s.toml",
@@ -705,6 +705,17 @@ TEST(Sweep, GivesEachParallelTrialItsOwnPort) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(sandbox.read("port.1"), ::testing::MatchesRegex("[0-9]+\n"));
   EXPECT_NE(sandbox.read("port.1"), sandbox.read("port.2"));
+}
+
+TEST(Sweep, CallsAFixedValueTheSameOnlyIfTheBaselineHasItToo) {
+  const Sandbox sandbox;
+  sandbox.script("train", "true");
+  sandbox.folder.write("s.toml",
+                       "[sweep]\nprogram = [\"./train\"]\n[fixed]\nargs.a = 1\nargs.b = 1\n[baseline]\n"
+                       "args.b = 2\n[grid]\nargs.c = [1]\n");
+  EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
+  const ProcessResult report = sandbox.run({"report", "hookline-sweeps/s", "--output", "-"});
+  EXPECT_THAT(report.out, HasSubstr("\"same\":{\"args.a\":\"1\"}")) << report.err;
 }
 
 TEST(Sweep, WarnsOfVariablesThatTrialsDoNotGet) {

@@ -39,6 +39,11 @@ SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, c
   facts.goal = sweep.settings.goal;
   facts.metric_value = sweep.settings.metric_value;
   facts.same = sweep.fixed;
+  if (sweep.baseline)
+    std::erase_if(facts.same, [&](const auto& fixed) {
+      const auto own = sweep.baseline->find(fixed.first);
+      return own != sweep.baseline->end() && own->second != fixed.second;
+    });
   return facts;
 }
 

@@ -184,7 +184,7 @@ std::string Coordinator::refusal(const std::string& node, const NodeHello& hello
       return "its ranks have the address " + here + ", and those of the node " + there.host + " have " +
              there.ranks_address +
              ", so they can't connect to each other: set [rendezvous] main_address to an address in digits, "
-             "or to a name that stands for the same family on every host";
+             "or to a name that stands for the same address family (IPv4 or IPv6) on every host";
   }
   if (!hello.node_rank) return "";
   if (const int most = limits_.most + limits_.spares; *hello.node_rank >= most)

@@ -138,7 +138,8 @@ using Down = std::variant<Seat, StorePort, Succession, StopRound, EndRun, Refuse
 std::string to_line(const Up& up);
 std::string to_line(const Down& down);
 
-/// The longest message that a node sends: a hello, whose longest part is the program's arguments.
+/// More than the longest message that a node sends: a hello, or the refusal of one, which may hold the
+/// program's arguments.
 inline constexpr std::size_t kLongestMessageBytes = 8 << 20;
 
 /// Parses a message of `node`; nothing if the line is not one that a node of this version sends.

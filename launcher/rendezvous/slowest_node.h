@@ -15,7 +15,7 @@ inline constexpr double kNamedFrom = 0.1;
 struct SlowestNode {
   std::string node;  // its id
   int rank = 0;      // of the whole run: its busiest
-  double share = 0;  // of its time that the median of the other nodes waits for this one
+  double share = 0;  // how much of its time the median of the other nodes waits for this one
 };
 
 /// `paces`: of every node, by its id. In steps that all ranks take together, the busiest rank of a slow node

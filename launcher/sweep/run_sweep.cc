@@ -139,7 +139,7 @@ class Sweep {
     places_[place] = true;
   }
 
-  /// Waits until something happens, or a while. Returns a signal that asks to end.
+  /// Waits a while, or until something happens. Returns a signal if one asks to end.
   std::optional<int> wait() {
     std::vector<int> ends;
     for (const Running& each : running_) ends.push_back(each.trial->end_descriptor());

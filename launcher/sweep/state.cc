@@ -56,7 +56,7 @@ TrialStatus status_of(const std::string& name) {
   for (const TrialStatus each : {TrialStatus::waiting, TrialStatus::running, TrialStatus::done,
                                  TrialStatus::failed, TrialStatus::stopped})
     if (name_of(each) == name) return each;
-  throw Error("it holds a trial that is '" + name + "'");
+  throw Error("it holds a trial with the unknown status '" + name + "'");
 }
 
 /// A file beside the database that is needed to read what a sweep has written: the journal of a change in

@@ -48,12 +48,12 @@ auto named(const fs::path& file, const Act& act) {
 }
 
 TrialResult result_in(const Json& json, const std::string& id) {
-  if (json.at("id") != id) throw Error("it is of the trial " + json.at("id").dump());
+  if (json.at("id") != id) throw Error("it belongs to the trial " + json.at("id").dump());
   TrialResult result;
   const std::string status = json.at("status").get<std::string>();
   const bool is_done = status == name_of(TrialStatus::done);
   if (!is_done && status != name_of(TrialStatus::failed))
-    throw Error("it holds a trial that is '" + status + "'");
+    throw Error("its status is '" + status + "', neither 'done' nor 'failed'");
   result.status = is_done ? TrialStatus::done : TrialStatus::failed;
   result.reason = json.at("reason").get<std::string>();
   result.seconds = json.at("seconds").get<double>();

@@ -52,7 +52,7 @@ std::filesystem::path metrics_of(const std::filesystem::path& folder);
 /// How long to wait for trials to be suspended.
 inline constexpr std::chrono::seconds kSuspendPatience{2};
 
-/// A trial that runs, as a launch of its own; it is killed when this goes.
+/// A trial that runs, as a launch of its own; the destructor kills it.
 class TrialRun {
  public:
   using Clock = std::chrono::steady_clock;

@@ -154,7 +154,7 @@ std::string mixed_families(const std::vector<ConnectAttempt>& nodes) {
   };
   return name(nodes[0]) + ", and " + name(*other) +
          ": they can't connect to each other. Set [rendezvous] main_address to an address in digits, or to a "
-         "name that stands for the same family on every host";
+         "name that stands for the same address family (IPv4 or IPv6) on every host";
 }
 
 std::string key_of(const char* what, int node) { return std::string(what) + "/" + std::to_string(node); }

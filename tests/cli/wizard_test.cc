@@ -236,7 +236,7 @@ TEST(Wizard, WrapsTextToTheTerminalWidth) {
   EXPECT_EQ(terminal.exit_code(), 130);
 }
 
-TEST(Wizard, FoldsALongAnswerThatStays) {
+TEST(Wizard, FoldsALongAnswerThatStaysOnTheScreen) {
   const Sandbox sandbox;
   Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox));
   ASSERT_TRUE(terminal.shows("1. How many machines?"));

@@ -3,7 +3,7 @@
 //
 // g++ -fsanitize=thread turns each memory access into a call of the thread sanitizer. Kernels compiled this
 // way (tests/cuda/CMakeLists.txt) are linked with kernel_races.cc instead of the sanitizer's runtime, which
-// takes fibers that it is not told about for a single thread, and so would find no race between them. A
+// treats all fibers that it is not told about as one thread, and so would find no race between them. A
 // block's barrier orders its threads; __syncwarp and shuffles are not treated as ordering. Nothing orders
 // two blocks.
 #pragma once

@@ -46,7 +46,7 @@ class UnreadDatabase : public Error {
 /// of hookline.
 inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 
-/// Do the rows of a database of this format have checksums? An empty one has no rows without.
+/// Do all rows of a database of this format have checksums? True for an empty one, which has no rows.
 bool format_has_checksums(int format);
 
 /// Returns whether `file` exists; false means that the sweep has not begun. Throws MissingDatabase if it is

@@ -51,7 +51,7 @@ using Exclusion = std::vector<Dimension>;
 
 struct SweepFile {
   SweepSettings settings;
-  Assignments fixed;  // in every trial
+  Assignments fixed;  // in every trial, but the baseline may override them
   std::vector<Grid> grids;
   std::vector<RandomSearch> searches;
   std::vector<Exclusion> exclusions;

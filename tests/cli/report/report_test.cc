@@ -215,7 +215,7 @@ TEST_P(SweepReportOfABudget, SaysWhyThereAreNoSpeedups) {
 
   result = run_with_budget("3");
   EXPECT_THAT(result.err, Not(HasSubstr("no speed-ups")));
-  EXPECT_THAT(result.out, ::testing::ContainsRegex("[0-9]x ")) << "the baseline was the third trial, too";
+  EXPECT_THAT(result.out, ::testing::ContainsRegex("[0-9]x ")) << "the baseline ran again as the third trial";
   data = data_of(sandbox.run({"report", "results", "--output", "-"}).out);
   EXPECT_THAT(data.at("remarks"), IsEmpty());
 }

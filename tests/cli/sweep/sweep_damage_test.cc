@@ -756,7 +756,7 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfSqliteWillNotWriteIt) {
   }
 }
 
-TEST(DamagedSweep, BeginsAnewIfAValueIsDamagedThatHasNoChecksum) {
+TEST(DamagedSweep, SaysToBeginAnewIfAValueWithoutAChecksumIsDamaged) {
   const testing::TemporaryFolder folder;
   const fs::path file = folder.path() / "state.sqlite";
   make_former(file, 2);

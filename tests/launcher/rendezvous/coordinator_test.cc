@@ -153,7 +153,7 @@ TEST(Coordinator, RefusesANodeWhoseRanksHaveAnAddressOfAnotherFamily) {
       Contains(
           "refuse b: its ranks have the address fd00::2, and those of the node one have 10.0.0.1, so they "
           "can't connect to each other: set [rendezvous] main_address to an address in digits, or to a "
-          "name that stands for the same family on every host"));
+          "name that stands for the same address family (IPv4 or IPv6) on every host"));
   EXPECT_THAT(run.take("c", three), Contains("say: the node three joined: 2 of 3 nodes"));
   EXPECT_THAT(run.take("d", node("four", 1)), ElementsAre("round 1 after 0: one@0 three@1 four@2 of 3"))
       << "it doesn't know its address yet";

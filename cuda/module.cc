@@ -10,12 +10,10 @@
 #include "cuda/tensors.h"
 #include "hooks/build_stamp.h"
 #include "parallel/world/cuda_module.h"
+#include "torch_versions/nccl.h"
 
 namespace hookline {
 namespace {
-
-// c10d's options contain NCCL's by value, so their layout depends on the NCCL version.
-static_assert(NCCL_MAJOR == 2 && NCCL_MINOR == 28, "build with the nccl.h of libtorch 2.11's NCCL, 2.28");
 
 c10::intrusive_ptr<c10d::Backend> make_nccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                             std::chrono::milliseconds timeout) {

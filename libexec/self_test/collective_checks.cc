@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "torch_versions/single_collectives.h"
 
 namespace hookline {
 namespace {
@@ -100,15 +101,14 @@ void scatter(World& world, at::ScalarType dtype) {
 void reduce_scatter(World& world, at::ScalarType dtype) {
   at::Tensor input = given(world, world.rank(), dtype, kElements * world.size());
   at::Tensor output = blank(world, dtype);
-  wait_without_future(world.group()->_reduce_scatter_base(output, input));
+  wait_without_future(torch_versions::reduce_scatter_single(*world.group(), output, input));
   expect_equal(output, sum_of_all(world, dtype, kElements, kElements * world.rank()), world.rank());
 }
 
 void all_to_all(World& world, at::ScalarType dtype) {
   at::Tensor input = given(world, world.rank(), dtype, kElements * world.size());
   at::Tensor output = blank(world, dtype, kElements * world.size());
-  std::vector<std::int64_t> equal_parts;
-  world.wait(world.group()->alltoall_base(output, input, equal_parts, equal_parts), "an all-to-all");
+  world.wait(torch_versions::all_to_all_single(*world.group(), output, input), "an all-to-all");
   Tensors wanted;
   for (int rank = 0; rank < world.size(); ++rank)
     wanted.push_back(given(world, rank, dtype, kElements, kElements * world.rank()));
@@ -166,6 +166,6 @@ std::vector<at::ScalarType> dtypes_for(int ranks) {
   return dtypes;
 }
 
-std::string dtype_name(at::ScalarType dtype) { return c10::getDtypeNames(dtype).first; }
+std::string dtype_name(at::ScalarType dtype) { return std::string(c10::getDtypeNames(dtype).first); }
 
 }  // namespace hookline

@@ -1,17 +1,11 @@
 #include "parallel/ddp/reducer_factory.h"
 
-#include <torch/version.h>
-
 #include <algorithm>
 #include <limits>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <unordered_map>
 #include <utility>
 
 #include "parallel/ddp/bucketing.h"
-
-static_assert(TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR == 11,
-              "c10d::Reducer's constructor is known for torch 2.11 only: compare it with this file's call");
+#include "torch_versions/reducer.h"
 
 namespace hookline {
 
@@ -27,15 +21,14 @@ std::shared_ptr<ResumableReducer> make_reducer(ProcessGroupPtr group,
   if (!will_rebuild) {
     first_limits = {static_cast<std::size_t>(limits.first_bytes), static_cast<std::size_t>(limits.cap_bytes)};
   }
-  std::unordered_map<std::size_t, std::string> names_by_index;
-  for (std::size_t i = 0; i < names.size(); ++i) names_by_index[i] = names[i];
-
-  return std::make_shared<ResumableReducer>(
-      parameters, assign_buckets(parameters, first_limits), std::move(group),
-      /*expect_sparse_gradients=*/std::vector<bool>(parameters.size(), false),
-      /*bucket_bytes_cap=*/limits.cap_bytes, options.find_unused_parameters, options.gradient_as_bucket_view,
-      names_by_index, /*first_bucket_bytes_cap=*/limits.first_bytes, /*skip_all_reduce_unused_params=*/false,
-      /*use_python_reducer=*/false, /*bucket_bytes_cap_list=*/std::vector<std::int64_t>{});
+  torch_versions::ReducerOptions chosen;
+  chosen.buckets = assign_buckets(parameters, first_limits);
+  chosen.first_bucket_bytes = limits.first_bytes;
+  chosen.bucket_bytes = limits.cap_bytes;
+  chosen.find_unused_parameters = options.find_unused_parameters;
+  chosen.gradient_as_bucket_view = options.gradient_as_bucket_view;
+  for (std::size_t i = 0; i < names.size(); ++i) chosen.names[i] = names[i];
+  return torch_versions::make_reducer<ResumableReducer>(parameters, std::move(group), std::move(chosen));
 }
 
 }  // namespace hookline

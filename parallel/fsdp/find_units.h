@@ -1,7 +1,6 @@
 // Which parameters of a model belong to which of its units.
 #pragma once
 
-#include <torch/csrc/autograd/function.h>
 #include <torch/nn/module.h>
 
 #include <map>
@@ -13,6 +12,7 @@
 #include "parallel/fsdp/fsdp_unit.h"
 #include "parallel/shards/flat_parameter.h"
 #include "parallel/world/world.h"
+#include "torch_versions/autograd_node.h"
 
 namespace hookline {
 
@@ -31,7 +31,7 @@ void refuse_shared_memory(const torch::nn::Module& model);
 
 /// Autograd's gradient accumulators, by variable. Create them while the parameters are unsharded, since they
 /// expect gradients of the sizes that parameters have then, and keep them alive.
-using Accumulators = std::map<const void*, std::shared_ptr<torch::autograd::Node>>;
+using Accumulators = std::map<const void*, torch_versions::NodePtr>;
 Accumulators accumulators_of(const FoundUnit& unit);
 
 /// Gives the parameters rank 0's values and cuts them: one FlatParameter for each dtype, and separately for

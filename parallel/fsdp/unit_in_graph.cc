@@ -100,7 +100,7 @@ void Fsdp::Unit::watch_gradients(const Accumulators& accumulators) {
   const auto& flats = parameters.trained_flats();
   for (std::size_t flat = 0; flat < flats.size(); ++flat) {
     for (std::size_t index = 0; index < flats[flat]->parameters().size(); ++index) {
-      const std::shared_ptr<Node>& node =
+      const torch_versions::NodePtr& node =
           accumulators.at(flats[flat]->parameters()[index].unsafeGetTensorImpl());
       node->add_pre_hook(std::make_unique<BeforeNode>([unit = weak_from_this()] {
         if (const auto here = unit.lock()) here->before_backward();

@@ -1,8 +1,6 @@
 // Connects a unit of a sharded model to its module's forward and to autograd's backward.
 #pragma once
 
-#include <torch/csrc/autograd/function.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "parallel/fsdp/fsdp.h"
 #include "parallel/fsdp/fsdp_unit.h"
 #include "parallel/fsdp/sharded_unit.h"
+#include "torch_versions/autograd_node.h"
 
 namespace hookline {
 
@@ -63,7 +62,7 @@ class Fsdp::Unit : public detail::AroundUnit, public std::enable_shared_from_thi
   void release_if_over(Fsdp& fsdp);
 
   std::weak_ptr<Fsdp> fsdp_;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  std::vector<torch_versions::NodePtr> accumulators_;
   Outer outer_ = Outer::not_begun;     // its part in the backward under way itself
   std::size_t missing_gradients_ = 0;  // of that part
   std::vector<int> inner_;             // nested backwards that it takes part in

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "torch_versions/autograd_node.h"
+
 namespace hookline {
 namespace {
 
@@ -38,13 +40,13 @@ class BackwardSink : public Node {
 };
 
 /// Makes a sink whose gradients go on to `edges`.
-using MakeSink = std::function<std::shared_ptr<Node>(edge_list edges)>;
+using MakeSink = std::function<torch_versions::NodePtr(edge_list edges)>;
 
 void put_behind_one_sink(const std::vector<at::Tensor*>& outputs, const std::set<at::Tensor*>& shared,
                          const MakeSink& make_sink) {
   edge_list edges;
   for (const at::Tensor* output : outputs) edges.push_back(torch::autograd::impl::gradient_edge(*output));
-  const std::shared_ptr<Node> sink = make_sink(std::move(edges));
+  const torch_versions::NodePtr sink = make_sink(std::move(edges));
   for (at::Tensor* output : outputs) {
     at::Tensor alias = output->detach();  // same version counter: in-place changes are still noticed
     if (shared.contains(output)) alias = alias.clone();
@@ -97,8 +99,7 @@ bool put_behind_sink(const std::vector<at::Tensor*>& outputs, bool joint,
   if (differentiable.empty()) return false;
   const std::set<at::Tensor*> shared = sharing_memory(differentiable);
   const MakeSink make_sink = [&](edge_list edges) {
-    return std::shared_ptr<Node>(new BackwardSink(std::move(edges), sinks, communicates, begin),
-                                 torch::autograd::deleteNode);
+    return torch_versions::make_node<BackwardSink>(std::move(edges), sinks, communicates, begin);
   };
   if (joint) {
     put_behind_one_sink(differentiable, shared, make_sink);

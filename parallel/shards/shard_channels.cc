@@ -8,11 +8,13 @@
 
 #include "base/error.h"
 #include "parallel/groups/gloo_group.h"
+#include "torch_versions/single_collectives.h"
 
 namespace hookline {
 namespace {
 
-/// Completes when the ranks have compared their operations. `finish`: what the host has to do then.
+/// Completes when the ranks have compared their operations and, over Gloo, moved the data. `finish`: what the
+/// host has to do then.
 class ComparedWork : public c10d::Work {
  public:
   ComparedWork(c10::intrusive_ptr<c10d::Work> compared, std::function<void()> finish)
@@ -144,7 +146,7 @@ class NcclChannel : public ComparingChannel {
                        const at::Tensor& shard) override {
     return with(operation,
                 [whole = at::Tensor(whole), shard = at::Tensor(shard)](c10d::ProcessGroup& group) mutable {
-                  return group._allgather_base(whole, shard);
+                  return torch_versions::all_gather_single(group, whole, shard);
                 });
   }
 
@@ -158,7 +160,7 @@ class NcclChannel : public ComparingChannel {
                            const at::Tensor& sent) override {
     return with(operation, [received = at::Tensor(received),
                             sent = at::Tensor(sent)](c10d::ProcessGroup& group) mutable {
-      return group._reduce_scatter_base(received, sent);
+      return torch_versions::reduce_scatter_single(group, received, sent);
     });
   }
 

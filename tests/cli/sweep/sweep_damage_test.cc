@@ -38,7 +38,8 @@ using ::testing::StartsWith;
 using testing::timeless;
 
 constexpr std::size_t kPageBytes = 4096;
-constexpr std::size_t kTrials = testing::kSanitized ? 36 : 60;  // enough for several pages of rows
+constexpr std::size_t kTrials = 60;  // enough for several pages of rows
+constexpr std::size_t kFacts = 8;    // rows of facts
 constexpr int kRandomFlips = testing::kSanitized ? 8 : 60;
 constexpr char kTableLeaf = 0x0d, kTableInterior = 0x05, kIndexLeaf = 0x0a;
 constexpr const char* kState = "results/state.sqlite";
@@ -216,8 +217,9 @@ TEST(DamagedSweep, SaysWhatIsDamaged) {
             "is damaged: the rows of trials '" + ids[4] + "', '" + ids[5] +
                 "' do not match their checksums; the row of fact 'goal' does not match its checksum" +
                 kAdvice);
-  EXPECT_EQ(after("DELETE FROM trials WHERE position = 4"),
-            "is damaged: 1 of its 68 rows is missing" + std::string(kAdvice));
+  EXPECT_EQ(
+      after("DELETE FROM trials WHERE position = 4"),
+      "is damaged: 1 of its " + std::to_string(kTrials + kFacts) + " rows is missing" + std::string(kAdvice));
   EXPECT_EQ(after("UPDATE seal SET row_count = 67"),
             "is damaged: the seal over all its rows is not as it was written" + std::string(kAdvice));
   EXPECT_EQ(after("DELETE FROM seal"),
@@ -258,16 +260,18 @@ TEST(DamagedSweep, RerunsOnlyTrialsWithDamagedRows) {
   const std::string damaged = sweep.sandbox.read(kState);
   const ProcessResult repaired = sweep.sweep({"--repair"});
   EXPECT_EQ(repaired.exit_code, 1) << "as before: some trials have failed";
-  EXPECT_EQ(
-      repaired.err.substr(0, repaired.err.find("hookline: 60 trials")),
-      "hookline: warning: the state of the sweep was damaged: the row of trial '" + id +
-          "' does not match its checksum; it was replaced by one with the 59 sound rows of trials, and the "
-          "damaged file "
-          "is kept as '" +
-          (results / "state.sqlite.damaged-1").string() +
-          "'\nhookline: warning: 1 trial of the sweep had no sound row, and waits again: " + id +
-          "; what was left of it is kept in '" + (results / "trials" / (id + ".1")).string() + "'\n");
-  EXPECT_THAT(repaired.err, HasSubstr("hookline: 60 trials, 59 of them ended before; "));
+  EXPECT_EQ(repaired.err.substr(0, repaired.err.find("hookline: " + std::to_string(kTrials) + " trials")),
+            "hookline: warning: the state of the sweep was damaged: the row of trial '" + id +
+                "' does not match its checksum; it was replaced by one with the " +
+                std::to_string(kTrials - 1) +
+                " sound rows of trials, and the "
+                "damaged file "
+                "is kept as '" +
+                (results / "state.sqlite.damaged-1").string() +
+                "'\nhookline: warning: 1 trial of the sweep had no sound row, and waits again: " + id +
+                "; what was left of it is kept in '" + (results / "trials" / (id + ".1")).string() + "'\n");
+  EXPECT_THAT(repaired.err, HasSubstr("hookline: " + std::to_string(kTrials) + " trials, " +
+                                      std::to_string(kTrials - 1) + " of them ended before; "));
   EXPECT_THAT(repaired.err, Not(HasSubstr("the sweep has changed")));
   EXPECT_EQ(timeless(repaired.out), timeless(sweep.ended.out));
   EXPECT_EQ(sweep.starts(), starts + 1);
@@ -382,7 +386,8 @@ TEST(DamagedSweep, IsNotStartedOverIfItsStateIsMissing) {
   EXPECT_EQ(repaired.exit_code, sweep.ended.exit_code) << repaired.err;
   EXPECT_THAT(repaired.err,
               AllOf(StartsWith("hookline: warning: the state of the sweep was missing, though trials have "
-                               "run; a new one was made\nhookline: warning: 60 trials of the sweep "),
+                               "run; a new one was made\nhookline: warning: " +
+                               std::to_string(kTrials) + " trials of the sweep "),
                     HasSubstr(", and wait again: ")));
   EXPECT_EQ(timeless(repaired.out), timeless(sweep.ended.out));
   EXPECT_EQ(sweep.starts(), starts + kTrials);

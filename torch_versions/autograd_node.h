@@ -19,8 +19,8 @@ using NodePtr = decltype(torch::autograd::Edge::function);
 template <class Node, class... Arguments>
 NodePtr make_node(Arguments&&... arguments) {
   if constexpr (std::is_same_v<NodePtr, std::shared_ptr<torch::autograd::Node>>) {
-    // Not std::make_shared: torch::autograd::deleteNode unlinks the chain first. `auto` leaves the search for
-    // it, which later versions lack, until this is compiled.
+    // Not std::make_shared: torch::autograd::deleteNode unlinks the chain first. Later versions lack it:
+    // `auto` delays its lookup until this branch is instantiated.
     return NodePtr(new Node(std::forward<Arguments>(arguments)...), [](auto* node) { deleteNode(node); });
   } else {
     return c10::make_intrusive<Node>(std::forward<Arguments>(arguments)...);

@@ -21,8 +21,9 @@ struct ReducerOptions {
   std::unordered_map<std::size_t, std::string> names;  // of parameters, for messages
 };
 
-/// Makes a `Reducer`, which inherits c10d::Reducer's constructors. These take further arguments, whose
-/// defaults are those of 2.11: batched_grad_copy from 2.13 on, and lazy_bucket_allocation from 2.15 on.
+/// Makes a `Reducer`, which inherits c10d::Reducer's constructors. In later versions these take further
+/// arguments, whose defaults keep the behaviour of 2.11: batched_grad_copy from 2.13 on, and
+/// lazy_bucket_allocation from 2.15 on.
 template <class Reducer>
 std::shared_ptr<Reducer> make_reducer(std::vector<at::Tensor> parameters,
                                       c10::intrusive_ptr<c10d::ProcessGroup> group, ReducerOptions options) {

@@ -132,7 +132,7 @@ class GridPoints {
 
   std::vector<Assignments> take() { return std::move(points_); }
 
-  /// Remarks on what had no effect in the file.
+  /// For people: exclusions that matched no grid point, searches that found too few.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:

@@ -73,7 +73,8 @@ class ArraySweep {
     for (const auto& [id, job] : in_jobs()) busy.insert(id);
     const NextTrials next = next_trials(trials_, busy, run_.settings.budget_trials);
     if (next.budget)
-      log::info("no further trial is begun: budget_trials is used up: " + count_text(*next.budget, "trial"));
+      log::info("some trials are not submitted: budget_trials is used up: " +
+                count_text(*next.budget, "trial"));
     const std::vector<std::string>& chosen = next.ids;
     if (chosen.empty()) return;
     for (const std::string& id : chosen) {

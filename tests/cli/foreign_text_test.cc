@@ -21,13 +21,12 @@ using testing::ProcessResult;
 using testing::Sandbox;
 using testing::Terminal;
 
-// Sets the title, clears the screen and turns text red with a C1 control; plus a byte that is not valid
-// UTF-8.
+// Sets the title, clears the screen and turns text red with a C1 control.
 const std::string kSteering =
     "\x1b]0;title\x07\x1b[2J\xc2\x9b"
     "31m";
 const std::string kShown = "\\x1b]0;title\\x07\\x1b[2J\\u009b31m";
-const std::string kNoText = "\xff";
+const std::string kNoText = "\xff";  // a byte that is not valid UTF-8
 
 /// What the verb prints on a terminal.
 std::string screen_of(const Sandbox& sandbox, const std::vector<std::string>& arguments,

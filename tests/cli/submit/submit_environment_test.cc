@@ -62,7 +62,7 @@ TEST_F(Submit, UsesOnlyVariablesThatTheJobGets) {
   EXPECT_EQ(cpus({{"HOOKLINE_OF_ANOTHER_PROGRAM", "4"}}, {"--scheduler-arg=--export=NONE"}), one);
 }
 
-TEST_F(Submit, CountsThreadsAsASweepOnSlurmDoes) {
+TEST_F(Submit, ASweepOnSlurmCountsThreadsAsSubmitDoes) {
   sandbox.folder.write("s.toml",
                        "[sweep]\nprogram = [\"./train\"]\n[grid]\nlaunch.processes_per_node = [1, 2]\n");
   const auto script = [&](const std::vector<std::string>& more) {

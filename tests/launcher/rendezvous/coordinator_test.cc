@@ -220,7 +220,7 @@ TEST(Coordinator, RelaysANodesFailureReportToAllNodes) {
               ElementsAre("end 7: rank 1 on two exited with code 7\n  its logs on two: /logs"));
 }
 
-TEST(Coordinator, IgnoresAFailureReportAboutAnotherRank) {
+TEST(Coordinator, EndsWithTheFirstFailureThoughTheReportIsAboutAnotherRank) {
   Nodes run(limits(2, 2), {}, node("one", 1, 0));
   run.take("b", node("two", 2, 1));
   run.take("b", NodeFailed{1, 1, Exited{7}, {}});

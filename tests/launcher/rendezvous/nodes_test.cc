@@ -678,7 +678,7 @@ TEST_F(Nodes, GiveTheSpareThePlaceOfALauncherThatIsKilled) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, {"launch.nnodes=2+1"}));
   ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
   nodes.push_back(launch(2, {"launch.nnodes=2+1"}));
-  ASSERT_TRUE(nodes[2]->wait_for("waits as a spare; "));
+  ASSERT_TRUE(nodes[2]->wait_for("waits as a spare"));
   nodes[1]->signal(SIGKILL);
   ASSERT_TRUE(there("here0-of-2-restart1") && there("here1-of-2-restart1"));
   let_all_exit(0);

@@ -28,7 +28,7 @@ struct SweepRun {
   SweepMachine machine;
   std::int64_t most_ranks = 1;  // of one trial
   bool uses_gpus = false;
-  Assignments same;  // the sweep's fixed values, which labels of trials leave out
+  Assignments same;  // values that all trials have, which labels of trials leave out
   std::set<std::string> keys_of_ranks =
       {};  // that trials set, for hookline's library in their ranks to act on
   bool is_terminal = false;

@@ -64,20 +64,21 @@ int sweep(const Arguments& arguments) {
     log::error(error.what());
     return kBadInput;
   }
+  const Assignments same = same_in(read.sweep);
   for (const std::string& remark : plan.remarks) log::warning(remark);
   warn_of_ignored_variables();
   try {
     const bool refuses = settings.invalid == "refuse";
-    list_invalid(plan, read.sweep.fixed, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);
+    list_invalid(plan, same, refuses, flags.dry_run ? plan.invalid.size() : kMostShown);
     if (refuses && !plan.invalid.empty()) return kBadInput;
-    list_never_starting(plan, read.sweep.fixed, flags.dry_run ? plan.never_starting.size() : kMostShown);
+    list_never_starting(plan, same, flags.dry_run ? plan.never_starting.size() : kMostShown);
     if (!program.empty()) warn_of_script(program, points.keys_of_ranks());
     if (plan.trials.empty()) {
       log::error("'" + file.string() + "' comes to no trial that can run");
       return kBadInput;
     }
     if (flags.dry_run) {
-      print_plan(plan, read.sweep.fixed, flags.json);
+      print_plan(plan, same, flags.json);
       return kSuccess;
     }
     SweepRun run;
@@ -90,7 +91,7 @@ int sweep(const Arguments& arguments) {
     run.machine = machine_for_trials();
     run.most_ranks = points.most_ranks();
     run.uses_gpus = points.needed().gpus > 0;
-    run.same = read.sweep.fixed;
+    run.same = same;
     run.keys_of_ranks = points.keys_of_ranks();
     run.is_terminal = isatty(2) != 0;
     run.again = flags.again();

@@ -719,7 +719,9 @@ TEST(Sweep, CallsAFixedValueTheSameOnlyIfTheBaselineHasItToo) {
   sandbox.folder.write("s.toml",
                        "[sweep]\nprogram = [\"./train\"]\n[fixed]\nargs.a = 1\nargs.b = 1\n[baseline]\n"
                        "args.b = 2\n[grid]\nargs.c = [1]\n");
-  EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
+  const ProcessResult sweep = sandbox.run({"sweep", "s.toml"});
+  EXPECT_EQ(sweep.exit_code, 0) << sweep.err;
+  EXPECT_THAT(sweep.err, AllOf(HasSubstr("] b=2: "), HasSubstr("] b=1 c=1: ")));
   const ProcessResult report = sandbox.run({"report", "hookline-sweeps/s", "--output", "-"});
   EXPECT_THAT(report.out, HasSubstr("\"same\":{\"args.a\":\"1\"}")) << report.err;
 }

@@ -25,6 +25,16 @@ SweepMachine machine_for_trials() {
   return machine;
 }
 
+Assignments same_in(const SweepFile& sweep) {
+  Assignments same = sweep.fixed;
+  if (sweep.baseline)
+    std::erase_if(same, [&](const auto& fixed) {
+      const auto own = sweep.baseline->find(fixed.first);
+      return own != sweep.baseline->end() && own->second != fixed.second;
+    });
+  return same;
+}
+
 SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, const SweepMachine& machine,
                     const std::vector<std::string>& arguments) {
   SweepFacts facts;
@@ -38,12 +48,7 @@ SweepFacts facts_of(const std::filesystem::path& file, const SweepFile& sweep, c
   facts.metric = sweep.settings.metric;
   facts.goal = sweep.settings.goal;
   facts.metric_value = sweep.settings.metric_value;
-  facts.same = sweep.fixed;
-  if (sweep.baseline)
-    std::erase_if(facts.same, [&](const auto& fixed) {
-      const auto own = sweep.baseline->find(fixed.first);
-      return own != sweep.baseline->end() && own->second != fixed.second;
-    });
+  facts.same = same_in(sweep);
   return facts;
 }
 

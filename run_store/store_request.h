@@ -12,7 +12,8 @@
 
 namespace hookline {
 
-/// The requests of torch 2.11, by their numbers there (`c10d::detail::QueryType`). Older versions know fewer.
+/// The requests of torch 2.11, by their numbers there (`c10d::detail::QueryType`). Older versions know fewer;
+/// 2.15 adds BARRIER, which is refused.
 enum class StoreQuery : std::uint8_t {
   validate,  // the first of every connection
   set,

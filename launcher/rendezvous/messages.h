@@ -138,7 +138,7 @@ using Down = std::variant<Seat, StorePort, Succession, StopRound, EndRun, Refuse
 std::string to_line(const Up& up);
 std::string to_line(const Down& down);
 
-/// More than the longest message that a node sends: a hello, or the refusal of one, which may hold the
+/// More than the longest message has: a hello, or the coordinator's refusal of one. Both may hold the
 /// program's arguments.
 inline constexpr std::size_t kLongestMessageBytes = 8 << 20;
 

@@ -1,4 +1,4 @@
-// Makes a c10d::Reducer, whose constructor differs from one torch version to the next.
+// Makes the c10d::Reducer of a model, with the buckets that DDP chooses.
 #pragma once
 
 #include <memory>

@@ -85,9 +85,7 @@ int stated_format(const fs::path& file, const LogFrames& log) {
     if (frame.page == 1 && frame.bytes.starts_with(kFileMagic))
       page = frame.bytes.substr(0, kUserVersionAt + 4);
   if (!page.starts_with(kFileMagic)) return -1;
-  int format = 0;
-  for (const char byte : page.substr(kUserVersionAt)) format = format << 8 | static_cast<unsigned char>(byte);
-  return format;
+  return static_cast<int>(word_at(page, kUserVersionAt));
 }
 
 /// Sets `has_checksums` as soon as it is known.

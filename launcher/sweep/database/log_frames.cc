@@ -10,14 +10,6 @@ constexpr std::size_t kHeaderBytes = 32, kHeaderSummed = 24, kFrameHeaderBytes =
 constexpr std::uint32_t kMagic = 0x377f0682;  // the checksums' words are little-endian; one more: big-endian
 constexpr std::uint32_t kLeastPage = 512, kMostPage = 65536;
 
-std::uint32_t word_at(std::string_view bytes, std::size_t at, bool is_big_endian = true) {
-  std::uint32_t word = 0;
-  for (std::size_t i = 0; i < 4; ++i)
-    word |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i]))
-            << 8 * (is_big_endian ? 3 - i : i);
-  return word;
-}
-
 /// SQLite's checksum, which continues from frame to frame.
 struct RunningSum {
   bool is_big_endian = false;
@@ -35,6 +27,14 @@ struct RunningSum {
 };
 
 }  // namespace
+
+std::uint32_t word_at(std::string_view bytes, std::size_t at, bool is_big_endian) {
+  std::uint32_t word = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    word |= static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at + i]))
+            << 8 * (is_big_endian ? 3 - i : i);
+  return word;
+}
 
 LogFrames frames_in(std::string_view log) {
   LogFrames found;

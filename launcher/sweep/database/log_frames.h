@@ -2,12 +2,16 @@
 // itself drops a damaged record of it and all later ones without a word.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace hookline {
+
+/// The number in four bytes from `at` on, as SQLite writes it.
+std::uint32_t word_at(std::string_view bytes, std::size_t at, bool is_big_endian = true);
 
 /// A page as a transaction has left it.
 struct LogFrame {

@@ -699,6 +699,18 @@ TEST(DamagedSweep, GetsChecksumsIfAnOlderVersionWroteIt) {
   }
 }
 
+/// Opening the state fails with `problem` and the advice to begin anew, with --repair too, and changes
+/// nothing.
+void expect_to_begin_anew(const fs::path& folder, const std::string& problem) {
+  const std::string before = read_file(folder / "state.sqlite");
+  for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
+    const std::string message = testing::failure_of([&] { const SweepState state(folder, on_damage); });
+    EXPECT_THAT(message, AllOf(HasSubstr(problem), HasSubstr("; move its folder aside, "),
+                               EndsWith("begin the sweep anew")));
+    EXPECT_TRUE(read_file(folder / "state.sqlite") == before) << "it stays as it is";
+  }
+}
+
 TEST(DamagedSweep, CanNotBeRepairedWithoutChecksums) {
   const testing::TemporaryFolder folder;
   const fs::path file = folder.path() / "state.sqlite";
@@ -708,16 +720,7 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksums) {
     database.exec("PRAGMA writable_schema = ON");
     database.exec("UPDATE sqlite_master SET rootpage = 2 WHERE name = 'facts'");
   }
-  for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
-    try {
-      const SweepState state(folder.path(), on_damage);
-      ADD_FAILURE() << "it is damaged";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(),
-                  AllOf(HasSubstr("state.sqlite', is damaged: SQLite finds: "),
-                        HasSubstr("; move its folder aside, "), EndsWith("begin the sweep anew")));
-    }
-  }
+  expect_to_begin_anew(folder.path(), "state.sqlite', is damaged: SQLite finds: ");
 }
 
 TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsLogIsDamaged) {
@@ -735,17 +738,8 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsLogIsDamaged) {
     ASSERT_GT(damaged.size(), 1000u);
     damaged[1000] ^= 1;
     std::ofstream(log, std::ios::binary) << damaged;
-    const std::string before = read_file(file);
-    for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
-      try {
-        const SweepState state(folder.path(), on_damage);
-        ADD_FAILURE() << "it is damaged";
-      } catch (const Error& error) {
-        EXPECT_THAT(error.what(), AllOf(HasSubstr("its record 1 is not as it was written"),
-                                        EndsWith("begin the sweep anew")));
-      }
-      EXPECT_TRUE(read_file(file) == before && read_file(log) == damaged) << "both stay as they are";
-    }
+    expect_to_begin_anew(folder.path(), "its record 1 is not as it was written");
+    EXPECT_TRUE(read_file(log) == damaged) << "it stays as it is";
   }
 }
 
@@ -756,11 +750,7 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfSqliteWillNotWriteIt) {
   std::string bytes = read_file(file);
   bytes[18] = 9;  // a format that this SQLite can only read
   std::ofstream(file, std::ios::binary) << bytes;
-  for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
-    const std::string message =
-        testing::failure_of([&] { const SweepState state(folder.path(), on_damage); });
-    EXPECT_THAT(message, AllOf(HasSubstr("SQLite won't write it: "), EndsWith("begin the sweep anew")));
-  }
+  expect_to_begin_anew(folder.path(), "SQLite won't write it: ");
 }
 
 TEST(DamagedSweep, SaysToBeginAnewIfAValueWithoutAChecksumIsDamaged) {
@@ -794,17 +784,7 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsTrialsAreMissing) {
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
     database.exec("DELETE FROM trials WHERE position >= 0");
   }
-  const std::string before = read_file(file);
-  for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
-    try {
-      const SweepState state(folder.path(), on_damage);
-      ADD_FAILURE() << "it is damaged";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("it has no trials, though trials have run"),
-                                      EndsWith("begin the sweep anew")));
-    }
-    EXPECT_TRUE(read_file(file) == before) << "it stays as it is";
-  }
+  expect_to_begin_anew(folder.path(), "it has no trials, though trials have run");
 }
 
 TEST(DamagedSweep, LeavesNoLogDespiteAReader) {

@@ -38,13 +38,6 @@ constexpr std::size_t kLongestLogLine = 1 << 20;   // for the launcher's last er
 constexpr std::uint64_t kMostLogBytes = 16 << 20;  // at the end of the log
 constexpr Seconds kFolderPatience{10};             // while a killed trial still writes
 
-/// Is it a variable that would override the trial's config?
-bool is_of_config(const std::string& variable) {
-  const std::string name = variable.substr(0, variable.find('='));
-  return name.starts_with("HOOKLINE_") &&
-         (name.find("__") != name.npos || sets_keys(name) || name == "HOOKLINE_PROFILE");
-}
-
 /// The last error that the launcher logged, on one line; empty if it logged none.
 std::string last_error_in(const fs::path& log) {
   constexpr std::string_view kError = "hookline: error: ";
@@ -97,7 +90,7 @@ ChildSpec launch_of(const fs::path& folder, const PlannedTrial& planned, const T
   child.arguments.emplace_back("--");
   child.arguments.insert(child.arguments.end(), planned.program.begin(), planned.program.end());
   child.environment = own_environment();
-  std::erase_if(child.environment, is_of_config);
+  std::erase_if(child.environment, overrides_config);
   child.cores = place.cores;
   if (place.visible_gpus) {
     std::erase_if(child.environment,
@@ -108,6 +101,13 @@ ChildSpec launch_of(const fs::path& folder, const PlannedTrial& planned, const T
 }
 
 }  // namespace
+
+bool overrides_config(const std::string& variable) {
+  const std::size_t end = variable.find('=');
+  const std::string name = variable.substr(0, end);
+  if (name == "HOOKLINE_PROFILE") return variable.size() > end + 1;  // an empty one names no profile
+  return name.starts_with("HOOKLINE_") && (name.find("__") != name.npos || sets_keys(name));
+}
 
 TrialFolder::TrialFolder(fs::path path)
     : path_(std::move(path)), lock_(std::make_unique<FolderLock>(path_, "the trial's folder")) {}

@@ -49,6 +49,9 @@ class TrialFolder {
 std::filesystem::path run_of(const std::filesystem::path& folder);
 std::filesystem::path metrics_of(const std::filesystem::path& folder);
 
+/// Would this variable, "NAME=value", override a trial's config? Trials do not get it.
+bool overrides_config(const std::string& variable);
+
 /// How long to wait for trials to be suspended.
 inline constexpr std::chrono::seconds kSuspendPatience{2};
 

@@ -11,12 +11,13 @@
 #include "base/text/count_text.h"
 #include "base/text/list_text.h"
 #include "base/text/printable.h"
+#include "config/sources/sources.h"
 #include "launcher/launch/script_kind.h"
 #include "launcher/launch/unread_config.h"
 #include "launcher/rank/program.h"
-#include "launcher/schedulers/job_environment.h"
 #include "launcher/sweep/table.h"
 #include "launcher/sweep/trial_files.h"
+#include "launcher/sweep/trial_process.h"
 
 namespace hookline {
 namespace {
@@ -62,9 +63,9 @@ void list_never_starting(const SweepPlan& plan, const Assignments& same, std::si
 }
 
 void warn_of_ignored_variables() {
-  const Variables variables = variables_for_jobs();
-  std::vector<std::string> ignored = lost_variables(variables, {});
-  if (!value_of(variables, "HOOKLINE_PROFILE").value_or("").empty()) ignored.emplace_back("HOOKLINE_PROFILE");
+  std::vector<std::string> ignored;
+  for (const auto& [name, value] : hookline_environment())
+    if (overrides_config(name + "=" + value)) ignored.push_back(name);
   if (ignored.empty()) return;
   log::warning("a sweep ignores " + list_text(ignored) +
                ": its trials depend on its file alone, where [fixed] holds what all of them share");

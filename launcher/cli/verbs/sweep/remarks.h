@@ -23,8 +23,7 @@ void list_invalid(const SweepPlan& plan, const Assignments& same, bool refuses, 
 /// ones.
 void list_never_starting(const SweepPlan& plan, const Assignments& same, std::size_t most);
 
-/// Warns of variables that would change a trial's config, such as HOOKLINE_LAUNCH__BACKEND: trials do not get
-/// them.
+/// Warns of variables that trials do not get, such as HOOKLINE_LAUNCH__BACKEND.
 void warn_of_ignored_variables();
 
 /// Call it before trials run: warns if `program` is a script, which may ignore the `keys` that trials set.

@@ -121,14 +121,16 @@ class Reader {
             "logging keys can be in [fixed] or in the config; the sweep itself sets dir, show and status");
   }
 
-  /// [grid] itself or, if its own tables are not the config's, each [grid.NAME] in it.
+  /// [grid] itself or, if all it holds are tables that are not the config's, each [grid.NAME] in it.
   std::vector<const TomlNode*> one_or_more(const TomlNode& node) {
     const auto is_key = [](const std::string& name) {
       return name == kArgumentTable || !key_names(name).empty();
     };
-    const bool is_one = std::any_of(node.children.begin(), node.children.end(), [&](const auto& child) {
-      return is_key(child.first) || child.first == kZip || child.second.kind != TomlNode::Kind::table;
-    });
+    const bool is_one =
+        node.children.empty() ||
+        std::any_of(node.children.begin(), node.children.end(), [&](const auto& child) {
+          return is_key(child.first) || child.first == kZip || child.second.kind != TomlNode::Kind::table;
+        });
     if (is_one) return {&node};
     std::vector<const TomlNode*> several;
     for (const auto& child : node.children) several.push_back(&child.second);
@@ -142,6 +144,7 @@ class Reader {
   }
 
   void grid(const TomlNode& table) {
+    if (table.children.empty()) error(table.key, "a grid of nothing", "name keys and the values to try");
     Grid grid;
     TomlNode rest = table;
     const auto zip = std::find_if(rest.children.begin(), rest.children.end(),

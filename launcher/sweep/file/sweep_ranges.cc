@@ -82,7 +82,7 @@ std::optional<SweepRange> read_range(const std::string& key, const TomlNode& nod
           "step must be more than 0, and can't be combined with count or log");
   } else if (range.count && (*range.count < 1 || *range.count != std::floor(*range.count) ||
                              *range.count > static_cast<double>(kMostValues))) {
-    error(node.place, "the range of '" + key + "' needs another count",
+    error(node.place, "the range of '" + key + "' has a count that can't be used",
           "it must be a whole number from 1 to " + std::to_string(kMostValues));
   } else if (range.count == 1 && range.from < range.to) {
     error(node.place, "the range of '" + key + "' has two ends and a count of 1",

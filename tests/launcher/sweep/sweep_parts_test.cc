@@ -168,6 +168,13 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("s.toml:5:9: error: 'logging.level' tells no trials apart\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[exclude.z]\n"),
               HasSubstr("s.toml:5:10: error: an exclusion of nothing\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[exclude]\n"),
+              HasSubstr("s.toml:5:2: error: an exclusion of nothing\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\n[baseline]\nargs.a = 1\n"),
+              HasSubstr("s.toml:3:2: error: a grid of nothing\n  3 | [grid]\n    |  ^~~~ name keys and the "
+                        "values to try\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[random]\n"),
+              HasSubstr("s.toml:5:2: error: a random search needs samples\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nddp.plugins = [\"a.so\", \"b.so\"]\n"),
               AllOf(HasSubstr("a value of 'ddp.plugins' is an array of strings\n"),
                     HasSubstr("write an array of such arrays: [[\"a\"], [\"a\", \"b\"]]\n")));
@@ -282,7 +289,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
       {"{ from = 0, to = 1, count = 3, log = true }", "has no logarithm\n"},
       {"{ from = 0.5, to = 1 }", "the range of 'args.a' needs a count\n"},
       {"{ from = 1, to = 2, step = 0 }", "can't be stepped through\n"},
-      {"{ from = 1, to = 2, count = 0 }", "needs another count\n"},
+      {"{ from = 1, to = 2, count = 0 }", "has a count that can't be used\n"},
       {"{ from = 1, to = 2, count = 1 }", "has two ends and a count of 1\n"},
       {"{ from = 1, to = 20000 }", "has too many values\n"},
       {"{ from = 0, to = 1, count = 5 }", "does not have 5 evenly spaced integers\n"},

@@ -118,11 +118,9 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
     try {
       job.number = array_queue(job.script(), "", signals).job;
     } catch (const SlurmError&) {
-      throw SlurmError(refusal);
+      throw LostAnswer(refusal.what());
     }
-    if (job.number.empty() && dynamic_cast<const LostAnswer*>(&refusal))
-      throw LostAnswer(refusal.what() +
-                       std::string("; the same 'hookline sweep' command finds out, and then continues"));
+    if (job.number.empty() && dynamic_cast<const LostAnswer*>(&refusal)) throw;
     if (job.number.empty()) {
       fs::remove(with(job.stem, kRecord), error);
       throw;

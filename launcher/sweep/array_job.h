@@ -43,8 +43,9 @@ std::filesystem::path stem_now(const std::filesystem::path& folder);
 std::string array_script(const ArrayRequest& request, const std::filesystem::path& stem, std::size_t count);
 
 /// Submits a job for `trials`, whose plans must be written already. Throws TemplateError, SlurmError, or
-/// Error if a file can't be written; and Interrupted if a signal arrives. Where it is then unknown whether
-/// Slurm accepted the job, the folder keeps a job without a number, and the next command finds out.
+/// Error if a file can't be written; and Interrupted if a signal arrives. After Interrupted and LostAnswer it
+/// is unknown whether Slurm accepted the job: the folder keeps a job without a number, and the next command
+/// finds out.
 ArrayJob submit_array(const ArrayRequest& request, const std::filesystem::path& folder,
                       const std::vector<std::string>& trials, Signals& signals);
 

@@ -44,8 +44,8 @@ class ArraySweep {
     for (std::size_t i = 0; i < trials_.size(); ++i) places_[trials_[i].planned.id] = i;
   }
 
-  /// Waits until it is known for each element whether it will still leave a result. Returns a signal if one
-  /// comes first.
+  /// Waits until Slurm has said which elements are over, and each of those has left a result or counts as
+  /// lost. Returns a signal if one comes first.
   std::optional<int> settle() {
     try {
       while (true) {
@@ -83,7 +83,11 @@ class ArraySweep {
       write_plan(folder.path(),
                  {{trials_[places_.at(id)].planned, by_, run_.settings.trial_limit}, fs::current_path()});
     }
-    jobs_.push_back(submit_array(request, run_.folder, chosen, signals_));
+    try {
+      jobs_.push_back(submit_array(request, run_.folder, chosen, signals_));
+    } catch (const LostAnswer& lost) {
+      throw LostAnswer(lost.what() + ("; " + run_.same_command()) + " finds out, and then continues");
+    }
     const ArrayJob& job = jobs_.back();
     log::info("job " + job.number + " runs " + count_text(chosen.size(), "trial") + "; its logs are in " +
               job.stem.parent_path().string());

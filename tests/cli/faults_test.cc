@@ -13,6 +13,7 @@
 #include <map>
 #include <random>
 #include <regex>
+#include <sstream>
 #include <thread>
 
 #include "cli/run_hookline.h"
@@ -448,6 +449,11 @@ TEST(FaultTable, MatchesTheDocumentedTable) {
   const std::string readme = testing::read_file(FAULTS_TABLE);
   const std::vector<Fault> rows = faults();
   EXPECT_GE(rows.size(), 30u);
+  constexpr int kHeaderLines = 2;
+  std::istringstream lines(readme);
+  int documented = -kHeaderLines;
+  for (std::string line; std::getline(lines, line);) documented += line.starts_with("|");
+  EXPECT_EQ(documented, static_cast<int>(rows.size())) << "launcher/containment/faults.md has other rows";
   for (const Fault& fault : rows) {
     SCOPED_TRACE(row_of(fault));
     FaultyRun run(fault.before, fault.then, fault.flags);

@@ -21,6 +21,7 @@
 
 #include "shared_memory/hand_over.h"
 #include "support/process.h"
+#include "support/sanitized.h"
 #include "tests/shared_memory/random_steps.h"
 
 namespace hookline::testing {
@@ -28,10 +29,11 @@ namespace {
 
 class Steps : public ::testing::TestWithParam<int> {};
 
-TEST_P(Steps, MatchAPlainLoopBitForBitForAThousandSteps) {
+TEST_P(Steps, MatchAPlainLoopBitForBit) {
+  constexpr int kSteps = kThreadSanitized ? 250 : 1000;
   const int ranks = GetParam();
   run_ranks(ranks, [ranks](SharedCollectives& group, int rank) {
-    EXPECT_EQ(RandomSteps(group, rank, ranks).run(1000), "") << "rank " << rank << " of " << ranks;
+    EXPECT_EQ(RandomSteps(group, rank, ranks).run(kSteps), "") << "rank " << rank << " of " << ranks;
   });
 }
 
@@ -119,9 +121,10 @@ void be_rank(Board& board, int rank, int ranks) {
 
 // A rank may also be killed during the hand-over: then it is enough that the others do not wait long for it.
 TEST(Kills, AtAnyInstantFailTheOthersNamingTheRankAndLeaveNoSegment) {
+  constexpr int kAttempts = kSanitized ? 20 : 60;
   std::minstd_rand random(11);
   int in_steps = 0;
-  for (int attempt = 0; attempt < 60; ++attempt) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const int ranks = 2 + static_cast<int>(random() % (kMostRanks - 1));
     const int victim = static_cast<int>(random()) % ranks;
     const auto board = make_board();
@@ -166,7 +169,7 @@ TEST(Kills, AtAnyInstantFailTheOthersNamingTheRankAndLeaveNoSegment) {
         << "seconds, not the timeout";
     if (HasFailure()) break;
   }
-  EXPECT_GE(in_steps, 40);
+  EXPECT_GE(in_steps, kAttempts * 2 / 3);
   EXPECT_EQ(segments_here(), "");
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
     EXPECT_EQ(entry.path().string().find("hookline"), std::string::npos) << entry.path();

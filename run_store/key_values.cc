@@ -40,9 +40,12 @@ std::vector<KeyValues::Answer> KeyValues::take(Client client, const StoreRequest
     case StoreQuery::get_many:
       for (const std::string& key : request.keys) append_text(answer, get(key));
       break;
-    case StoreQuery::add:
-      append_number(answer, add(request.keys[0], request.number, answers));
+    case StoreQuery::add: {
+      const std::int64_t sum = this->sum(request.keys[0], request.number);
+      set(request.keys[0], std::to_string(sum), answers);
+      append_number(answer, sum);
       break;
+    }
     case StoreQuery::check:
       answer = byte_of(
           std::all_of(request.keys.begin(), request.keys.end(), [&](const auto& key) { return has(key); })
@@ -57,6 +60,19 @@ std::vector<KeyValues::Answer> KeyValues::take(Client client, const StoreRequest
       }
       if (!awaited_.contains(client)) answer = byte_of(StoreWait::over);
       break;
+    case StoreQuery::barrier: {
+      const std::string& key = request.keys[0];
+      const std::int64_t here = sum(key, 1);
+      values_[key] = std::to_string(here);
+      if (here >= request.number) {
+        answer = byte_of(StoreWait::over);
+        release(key, answers, /*all=*/true);
+      } else {
+        awaited_[client].insert(key);
+        waiting_[key].insert(client);
+      }
+      break;
+    }
     case StoreQuery::cancel_wait:
       forget(client);
       answer = byte_of(StoreWait::canceled);
@@ -143,7 +159,7 @@ std::string KeyValues::compare_set(const StoreRequest& request, std::vector<Answ
   return wanted;
 }
 
-std::int64_t KeyValues::add(const std::string& key, std::int64_t amount, std::vector<Answer>& answers) {
+std::int64_t KeyValues::sum(const std::string& key, std::int64_t amount) const {
   std::int64_t sum = 0;
   if (const auto value = values_.find(key); value != values_.end()) {
     const std::string& text = value->second;
@@ -153,7 +169,6 @@ std::int64_t KeyValues::add(const std::string& key, std::int64_t amount, std::ve
   }
   if (__builtin_add_overflow(sum, amount, &sum))
     throw StoreRequestError("an addition to '" + key + "' that exceeds 64 bits");
-  set(key, std::to_string(sum), answers);
   return sum;
 }
 

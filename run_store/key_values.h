@@ -12,7 +12,7 @@
 
 namespace hookline {
 
-/// Answers as the server of c10d's TCPStore does (torch 2.11, TCPStoreLibUvBackend.cpp).
+/// Answers as the server of c10d's TCPStore does (torch 2.15, TCPStoreLibUvBackend.cpp).
 class KeyValues {
  public:
   using Client = std::uint64_t;
@@ -34,7 +34,8 @@ class KeyValues {
   /// Releases whoever waits for `key`: all clients, or only one.
   void release(const std::string& key, std::vector<Answer>& answers, bool all);
   std::string compare_set(const StoreRequest& request, std::vector<Answer>& answers);
-  std::int64_t add(const std::string& key, std::int64_t amount, std::vector<Answer>& answers);
+  /// What `key` holds, plus `amount`.
+  std::int64_t sum(const std::string& key, std::int64_t amount) const;
   std::string get(const std::string& key) const;
 
   std::map<std::string, std::string> values_;

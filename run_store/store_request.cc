@@ -26,7 +26,7 @@ enum class Form {
   keys_and_values
 };
 
-constexpr std::array<Form, 18> kForms = {
+constexpr std::array<Form, 19> kForms = {
     Form::magic,               // validate
     Form::key_and_value,       // set
     Form::key_and_two_values,  // compare_set
@@ -45,6 +45,7 @@ constexpr std::array<Form, 18> kForms = {
     Form::key,                 // pop
     Form::key,                 // queue_length
     Form::nothing,             // list_keys
+    Form::key_and_number,      // barrier
 };
 
 template <typename Number>
@@ -110,7 +111,7 @@ StoreRequest read_request(Reader& reader) {
   const auto number = reader.number<std::uint8_t>();
   if (number >= kForms.size())
     throw StoreRequestError("a request of number " + std::to_string(number) +
-                            ", which c10d's TCPStore of torch 2.11 does not know");
+                            ", which c10d's TCPStore of torch 2.15 does not know");
   StoreRequest request{static_cast<StoreQuery>(number)};
   switch (kForms.at(number)) {
     case Form::magic:

@@ -12,8 +12,8 @@
 
 namespace hookline {
 
-/// The requests of torch 2.11, by their numbers there (`c10d::detail::QueryType`). Older versions know fewer;
-/// 2.15 adds BARRIER, which is refused.
+/// The requests of torch 2.15, by their numbers there (`c10d::detail::QueryType`). Older versions know fewer:
+/// `barrier` is 2.15's.
 enum class StoreQuery : std::uint8_t {
   validate,  // the first of every connection
   set,
@@ -33,9 +33,10 @@ enum class StoreQuery : std::uint8_t {
   pop,
   queue_length,
   list_keys,
+  barrier,
 };
 
-/// The answers to `check`, and to `wait` and `cancel_wait` (CheckResponseType, WaitResponseType).
+/// The answers to `check`, and to `wait`, `barrier` and `cancel_wait` (CheckResponseType, WaitResponseType).
 enum class StoreCheck : char { ready, not_ready };
 enum class StoreWait : char { over, canceled };
 
@@ -43,7 +44,7 @@ struct StoreRequest {
   StoreQuery query = StoreQuery::ping;
   std::vector<std::string> keys = {};
   std::vector<std::string> values = {};  // one for each key; of compare_set, the expected and the new one
-  std::int64_t number = 0;               // of add: what to add; of ping: what to send back, 32 bits
+  std::int64_t number = 0;  // of add: what to add; of barrier: how many meet; of ping: 32 bits to send back
 };
 
 /// A rank sent bytes that are no request, or a request that can't be answered.

@@ -319,7 +319,7 @@ Reader store_requests() {
   const auto after_greeting = [&](const StoreRequest& request) { return greeting + to_bytes(request); };
   std::vector<std::string> pieces = {greeting, std::string(1, '\0'), std::string(8, '\0'),
                                      "\xff\xff\xff\xff"};
-  for (char query = 0; query <= static_cast<char>(StoreQuery::list_keys); ++query)
+  for (char query = 0; query <= static_cast<char>(StoreQuery::barrier); ++query)
     pieces.emplace_back(1, query);
   return {
       "StoreRequests",

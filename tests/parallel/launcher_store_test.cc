@@ -155,6 +155,26 @@ TEST_P(LikeATcpStore, WaitsForOtherClients) {
   EXPECT_EQ(waiting.get(), "here");
 }
 
+/// Torch 2.15 and later have it.
+template <class Store>
+concept HasBarrier = requires(Store& store) {
+  store.barrier("key", 2, milliseconds(1));
+};
+
+template <class Store>
+void meet_at_barrier(Store& store, int clients) {
+  if constexpr (HasBarrier<Store>) store.barrier("barrier", clients, std::chrono::seconds(30));
+}
+
+TEST_P(LikeATcpStore, HoldsABarrierUntilAllAreThere) {
+  if (!HasBarrier<c10d::Store>) GTEST_SKIP() << "this torch's stores have no barrier";
+  const StorePtr store = open(), other = store->clone();
+  auto waiting = std::async(std::launch::async, [&] { meet_at_barrier(*other, 2); });
+  EXPECT_EQ(waiting.wait_for(milliseconds(50)), std::future_status::timeout);
+  meet_at_barrier(*store, 2);
+  waiting.get();
+}
+
 TEST_P(LikeATcpStore, GivesUpAfterTheTimeoutAndGoesOn) {
   const StorePtr store = open();
   EXPECT_THROW(store->wait({"never"}, milliseconds(50)), c10::DistStoreError);

@@ -62,6 +62,18 @@ TEST(KeyValues, AddToWholeNumbersOnly) {
   EXPECT_THROW(take(values, 1, {StoreQuery::add, {"n"}, {}, 1}), StoreRequestError);
 }
 
+TEST(KeyValues, HoldABarrierUntilAllAreThere) {
+  KeyValues values;
+  EXPECT_EQ(take(values, 1, {StoreQuery::barrier, {"b"}, {}, 3}), Answers());
+  EXPECT_EQ(take(values, 2, {StoreQuery::barrier, {"b"}, {}, 3}), Answers());
+  EXPECT_EQ(take(values, 3, {StoreQuery::barrier, {"b"}, {}, 3}),
+            (Answers{{1, kOver}, {2, kOver}, {3, kOver}}));
+  EXPECT_EQ(take(values, 1, {StoreQuery::get, {"b"}}), (Answers{{1, text("3")}}));
+  EXPECT_EQ(take(values, 1, {StoreQuery::barrier, {"alone"}, {}, 1}), (Answers{{1, kOver}}));
+  take(values, 1, {StoreQuery::set, {"word"}, {"two"}});
+  EXPECT_THROW(take(values, 1, {StoreQuery::barrier, {"word"}, {}, 2}), StoreRequestError);
+}
+
 TEST(KeyValues, HandEachEntryOfAQueueToOneClient) {
   KeyValues values;
   EXPECT_EQ(take(values, 1, {StoreQuery::wait, {"q"}}), Answers());

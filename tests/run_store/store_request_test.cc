@@ -29,6 +29,7 @@ StoreRequest request_of(StoreQuery query) {
     case StoreQuery::compare_set:
       return {query, {"key"}, {"", "new"}};
     case StoreQuery::add:
+    case StoreQuery::barrier:
       return {query, {"count"}, {}, -5};
     case StoreQuery::check:
     case StoreQuery::wait:
@@ -42,7 +43,7 @@ StoreRequest request_of(StoreQuery query) {
 
 std::vector<StoreRequest> one_of_each() {
   std::vector<StoreRequest> requests;
-  for (int query = 0; query <= static_cast<int>(StoreQuery::list_keys); ++query)
+  for (int query = 0; query <= static_cast<int>(StoreQuery::barrier); ++query)
     requests.push_back(request_of(static_cast<StoreQuery>(query)));
   return requests;
 }
@@ -131,7 +132,7 @@ TEST(StoreRequest, HasLimits) {
   }
   const std::string bytes = to_bytes(many);
   EXPECT_EQ(problem_of(bytes.substr(0, bytes.size() - 1)), "a request of more than 32 MiB");
-  EXPECT_EQ(problem_of("\x12"), "a request of number 18, which c10d's TCPStore of torch 2.11 does not know");
+  EXPECT_EQ(problem_of("\x13"), "a request of number 19, which c10d's TCPStore of torch 2.15 does not know");
 }
 
 }  // namespace

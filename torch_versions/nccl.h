@@ -7,7 +7,8 @@
 
 namespace hookline::torch_versions {
 
-/// The NCCL 2 that the wheels of torch 2.`torch_minor` are built with; 0 for a torch that is not known.
+/// The minor version of the NCCL 2 that the wheels of torch 2.`torch_minor` are built with; 0 for a torch
+/// that is not known.
 constexpr int nccl_minor_of(int torch_minor) {
   switch (torch_minor) {
     case 11:

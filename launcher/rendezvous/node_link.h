@@ -33,7 +33,7 @@ struct LinkWord {
     lost,      // `node` sends no heartbeat
     back,      // `node` does again
     store,     // where this node's ranks reach the store: "ROUND NAME PORT ADDRESS", see open_store()
-    stranger,  // a connection was refused: `text` is its host's address, or empty; once for each
+    stranger,  // a connection was refused: `text` is its host's address, or empty; once for each address
     warning,   // `text` is for people
     gone,      // the coordinator's node can't be reached, or never could; `text` says how
     broken,    // this node's end of the link; `text` says how
@@ -63,9 +63,9 @@ class NodeLink {
 
   /// Opens the store of a round for this node's ranks. The answer is a `store` word, with the name of the
   /// Unix socket at which they reach it. The store itself is at the coordinator's node, which must open it
-  /// first. At that node, if `over_tcp`, the answer also has the port of the run's address at which the
-  /// ranks of all nodes reach it; else the port is 0. The address is that by which this node has reached the
-  /// coordinator's or, at the coordinator's node, that by which the others reach it.
+  /// first. At that node, if `over_tcp`, the answer also has the TCP port at which the ranks of all nodes
+  /// reach it; else the port is 0. The address is that by which this node has reached the coordinator's or,
+  /// at the coordinator's node, that by which the others reach it.
   virtual void open_store(int round, bool over_tcp) = 0;
 
   /// The next line that has come, if there is one; does not wait.

@@ -31,11 +31,11 @@ using MakeNodeJob = std::function<JobSpec(const NodePlace& place, std::int64_t r
 
 /// Meets the other nodes through `link`, runs this node's ranks in each round that it is a member of, and
 /// logs how the run ends. Returns the exit code, the same on all nodes that took part and were not lost: that
-/// of the rank that failed first; 75 if the ranks saved their state for later; 69 if a node was lost and the
-/// ranks had got no further than in an earlier round that lost one; 128 + the signal that stopped a node; 1
-/// if too few nodes joined or are left, or if the coordinator's node is lost and no other takes its place;
-/// or 0. A node that took no part returns 2 if it was refused or can't meet the others, and 1 if no launcher
-/// answers or no place became free. Throws as Supervisor does.
+/// of the rank that failed first; 75 if the run keeps checkpoints and ends on SIGUSR1; 69 if a node was lost
+/// and the ranks had got no further than in an earlier round that lost one; 128 + the signal that stopped a
+/// node; 1 if too few nodes joined or are left, or if the coordinator's node is lost and no other takes its
+/// place; or 0. A node that took no part returns 2 if it was refused or can't meet the others, and 1 if no
+/// launcher answers, or if the run ended well before a place became free. Throws as Supervisor does.
 int run_nodes(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job);
 
 }  // namespace hookline

@@ -28,9 +28,9 @@ struct RunSecret {
 
 /// Takes the secret that is given: its token is in `file`, or if no file is named, in $HOOKLINE_TOKEN;
 /// without either, `insecure` lets the run do without a token. Nothing if none of the three is given. In any
-/// case $HOOKLINE_TOKEN vanishes from this process's environment, so that no other process shows it or gets
-/// it. Throws Error if the token can't be used: the file is not this user's alone, or the token is too short
-/// or has more than one line.
+/// case $HOOKLINE_TOKEN vanishes from this process's environment, so that no other process can read it there
+/// or inherit it. Throws Error if the token can't be used: the file is not this user's alone, or the token is
+/// too short or has more than one line.
 std::optional<RunSecret> take_given_secret(const std::filesystem::path& file, bool insecure);
 
 /// For a run that needs no token: $HOOKLINE_TOKEN vanishes as above.

@@ -26,7 +26,7 @@ struct ResolvedPoint {
   std::string problems;     // rendered; empty if it can run
   std::string config = {};  // a config file that gives these values
   std::map<std::string, std::string> own_folders =
-      {};                         // keys whose folder is each trial's own: below its folder, by this name
+      {};                         // by key that names a folder: that folder's name in the trial's own folder
   double grace_seconds = 30;      // between being told to end and being killed
   std::string never_starts = {};  // why its hook would never start to compress; empty if it starts
   std::optional<std::int64_t> compresses_from = {};  // the step at which its hook begins to, if not the first

@@ -201,7 +201,7 @@ struct SweepState::Rows {
     return {format == kFormatWithoutFacts ? SweepFacts() : facts_in(database), trials_in(database)};
   }
 
-  /// Did SQLite fail to create or change a file because it may not?
+  /// Did SQLite fail because it is not allowed to create or change a file?
   static bool is_refused(const std::exception& error) {
     const auto* of_sqlite = dynamic_cast<const SQLite::Exception*>(&error);
     return of_sqlite &&

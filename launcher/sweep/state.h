@@ -52,7 +52,7 @@ struct Trial {
 struct SweepFacts {
   std::string name;     // of its file, without folder and suffix
   std::string command;  // that ran it last, for a shell
-  std::string machine;  // where, in a line
+  std::string machine;  // where that ran, as one line
   std::string began;    // the first time: "2025-03-01T12:00:00Z"
   std::string metric;   // as in the sweep file, as are the next two
   std::string goal = "min";
@@ -80,8 +80,8 @@ struct Repair {
 };
 
 /// The state in a sweep's folder, which one process at a time can open. Every change is on disk when the call
-/// returns. Throws Error, naming the file, if another process has it open, or if it is not a sweep's, is
-/// damaged, or can't be read or written.
+/// returns. Throws Error: naming the folder, if another process has it open or it can't be made; naming the
+/// file, if that is not a sweep's, is damaged, or can't be read or written.
 class SweepState {
  public:
   explicit SweepState(const std::filesystem::path& folder, OnDamage on_damage = OnDamage::refuse);

@@ -78,7 +78,8 @@ class TrialRun {
   void tell_to_end(TrialStatus as, const std::string& reason, const std::string& judged_by);
   bool is_told_to_end() const { return ended_as_.has_value(); }
 
-  /// Stops the trial for an external reason: it then has no result unless it still exits with 0.
+  /// Stops the trial for an external reason: it then has no result unless it still exits with 0, or had been
+  /// told to end already.
   void interrupt(int signal);
   /// Kills the trial immediately.
   void kill_now();

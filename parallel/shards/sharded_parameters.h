@@ -63,8 +63,8 @@ class ShardedParameters {
   /// sharded, returns `piece` as it is. A collective call. Throws Error if `piece` does not have as many
   /// elements as this rank's share.
   at::Tensor whole(const at::Tensor& parameter, const at::Tensor& piece) const;
-  /// The reverse: this rank's piece of `whole`, [n], in memory of its own. Throws Error if `whole` does not
-  /// have the sizes of the whole parameter.
+  /// The reverse: this rank's piece of `whole`, [n], in memory of its own. `parameter` is sharded. Throws
+  /// Error if `whole` does not have the sizes of the whole parameter.
   at::Tensor piece(const at::Tensor& parameter, const at::Tensor& whole) const;
 
  private:

@@ -295,7 +295,7 @@ TEST(ConfigImport, WarnsOfSettingsThatAPythonScriptIgnores) {
   EXPECT_THAT(sandbox.run({"config", "import", "start.sh"}).err, Not(HasSubstr("Python script")));
 }
 
-TEST(ConfigImport, WritesAConfigAndSaysWhatIsLeftOut) {
+TEST(ConfigImport, WritesAConfigAndSaysWhatEachFlagBecomes) {
   const Sandbox sandbox;
   sandbox.folder.write("start.sh", "torchrun --nproc-per-node=2 --tee 3 ./train --epochs 5\n");
   const ProcessResult result = sandbox.run({"config", "import", "start.sh", "--output", "run.toml"});

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using testing::ProcessResult;
 using testing::Sandbox;
 
-TEST(HooksList, NamesEveryHookAndWrapper) {
+TEST(HooksList, ShowsEveryHookAndWrapper) {
   const Catalog catalog = Catalog::built_in();
   const ProcessResult result = Sandbox().run({"hooks", "list"});
   EXPECT_EQ(result.exit_code, 0);

@@ -1,5 +1,5 @@
-// A program or plug-in as the launcher sees it: a hook's row and its build information, without the hook
-// itself.
+// A program or plug-in as the launcher sees it: its build information and the rows of its hooks, if it has
+// any, without the hooks themselves.
 #ifdef HOOK_ROW
 [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] static const char row[] = HOOK_ROW;
 #endif

@@ -16,9 +16,10 @@ using RankBody = std::function<void(const std::shared_ptr<World>& world)>;
 /// if TESTED_RANKS is on_two_hosts, every second rank is on a second host, unless `wanted` names one.
 Placement placed(int rank, Placement wanted = {});
 
-/// Calls `body` once per rank, each on its own thread, with placed(rank, placement) and an in-memory store:
-/// over shared memory, or over Gloo on the loopback interface. Waits for all and rethrows the exception of
-/// the lowest rank that failed. GoogleTest's non-fatal assertions work inside.
+/// Calls `body` once per rank, each on its own thread, with a World made from placed(rank, placement) and an
+/// in-memory store. The ranks communicate over shared memory, or over Gloo on the loopback interface. Waits
+/// for all and rethrows the exception of the lowest rank that failed. GoogleTest's non-fatal assertions work
+/// inside.
 void run_ranks(int ranks, const RankBody& body, const Placement& placement = {});
 
 /// The same for ranks with different placements.

@@ -223,8 +223,8 @@ class SoundRows {
     }
   }
 
-  /// Copies the sound rows that `select` finds. Did it reach the end? `reached`: the last row that it
-  /// reached.
+  /// Copies the sound rows that `select` finds; returns whether it reached the end. `reached`: the last row
+  /// that it reached.
   bool take_all(const std::string& select, std::optional<std::int64_t>& reached) {
     SQLite::Statement rows(from_, select);
     while (true) {

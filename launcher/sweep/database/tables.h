@@ -39,8 +39,8 @@ inline constexpr SealedTable kSealTable{"seal", "id", "id, row_count, checksum_s
 /// In an empty database; the transaction is the caller's.
 void create_tables(SQLite::Database& database);
 
-/// Keeps every row of a database of the format `from`. Sealing the rows, and the transaction, are the
-/// caller's.
+/// Replaces the tables of a database of the format `from` with those of kSweepFormat, keeping every row.
+/// Sealing the rows, and the transaction, are the caller's.
 void upgrade_tables(SQLite::Database& database, int from);
 
 /// What create_tables makes, as schema_in finds it.

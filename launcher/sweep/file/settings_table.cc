@@ -112,7 +112,7 @@ void SettingsTable::expect_effect(bool has_baseline) {
     needs("early_stopping_from", "early_stopping", "write early_stopping = \"median\", or \"halving\"");
   if (places_.contains("baseline_every") && !has_baseline)
     needs("baseline_every", "a baseline",
-          "write [baseline], and in it the keys of what others are compared with");
+          "write [baseline], and in it the keys and values of the trial that others are compared with");
   if (settings_.metric == kStepOfLine)
     error(
         places_.at("metric"), "'step' is no metric",

@@ -35,7 +35,7 @@ class SweepValues {
   /// The same for one key: an array, a range or a single value.
   Dimension dimension(const std::string& key, const TomlNode& node) const;
 
-  /// What a random search draws the key from: an array, or a range.
+  /// What a random search draws the key's value from: an array, a range or a single value.
   Draw draw(const std::string& key, const TomlNode& node) const;
 
  private:

@@ -632,7 +632,7 @@ TEST(DamagedSweep, IsDetectedIfTrialsRanButNoneAreRecorded) {
   EXPECT_EQ(sweep.report().exit_code, 0);
 }
 
-/// Creates a state file as the version without checksums did.
+/// Creates a state file as the versions without checksums did: formats 1 and 2.
 void make_former(const fs::path& file, int format) {
   SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   database.exec("PRAGMA journal_mode = WAL");
@@ -699,8 +699,8 @@ TEST(DamagedSweep, GetsChecksumsIfAnOlderVersionWroteIt) {
   }
 }
 
-/// Opening the state fails with `problem` and the advice to begin anew, with --repair too, and changes
-/// nothing.
+/// Expects that opening the state, with and without --repair, fails with `problem` and the advice to begin
+/// anew, and changes nothing.
 void expect_to_begin_anew(const fs::path& folder, const std::string& problem) {
   const std::string before = read_file(folder / "state.sqlite");
   for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {

@@ -71,12 +71,6 @@ if(HOOKLINE_TORCH_ROOT)
     list(APPEND HooklineTorch_VERSION ${_hookline_torch_line})
   endforeach()
   list(JOIN HooklineTorch_VERSION "." HooklineTorch_VERSION)
-  if(NOT HooklineTorch_FIND_QUIETLY AND
-     (HooklineTorch_VERSION VERSION_LESS 2.11 OR HooklineTorch_VERSION VERSION_GREATER_EQUAL 2.16))
-    message(WARNING "hookline knows torch 2.11 to 2.15, and this is ${HooklineTorch_VERSION}. If hookline does not compile "
-                    "with it, see torch_versions/ and parallel/ddp/resumable_reducer.h in hookline's source; if hookline "
-                    "compiles, run its tests.")
-  endif()
 endif()
 
 # libtorch_cpu contains c10d's Gloo backend; only gloo's headers are missing from the wheel. Never link gloo's

@@ -11,7 +11,7 @@ import tempfile
 
 import numpy
 
-from gradient_cases import CASES, RANKS, SHAPES, STEPS, gradients
+from gradient_cases import CASES, RANKS, SHAPES, STEPS, first_compared_step, gradients
 from two_halves import hook_flags, largest, run_ours, run_python
 
 
@@ -52,7 +52,7 @@ def check(folder, index, case, has_zero, output):
     """Prints the case's row; returns what is wrong with it."""
     difference = effect = 0.0
     zeros_stay = True
-    for step in range(STEPS):
+    for step in range(first_compared_step(case), STEPS):
         ours = read_safetensors(output / f"step{step:04}.safetensors")
         python = numpy.load(folder / f"python{index}.{step}.npz")
         plain = {name: sum(gradients(name, step, rank, has_zero) for rank in range(RANKS)) / RANKS for name in SHAPES}

@@ -138,13 +138,14 @@ class Reader {
   }
 
   void exclude(const TomlNode& table) {
+    const std::size_t problems = problems_.size();
     sweep_.exclusions.push_back(values_.dimensions(table, excluded_));
-    if (table.children.empty())
+    if (sweep_.exclusions.back().empty() && problems_.size() == problems)
       error(table.key, "an exclusion of nothing", "name keys and the values that don't go together");
   }
 
   void grid(const TomlNode& table) {
-    if (table.children.empty()) error(table.key, "a grid of nothing", "name keys and the values to try");
+    const std::size_t problems = problems_.size();
     Grid grid;
     TomlNode rest = table;
     const auto zip = std::find_if(rest.children.begin(), rest.children.end(),
@@ -165,6 +166,8 @@ class Reader {
     }
     grid.dimensions = values_.dimensions(rest, tried_);
     expect_each_key_once(grid, table);
+    if (grid.dimensions.empty() && grid.zip.empty() && problems_.size() == problems)
+      error(table.key, "a grid of nothing", "name keys and the values to try");
     sweep_.grids.push_back(std::move(grid));
   }
 
@@ -177,6 +180,7 @@ class Reader {
   }
 
   void search(const TomlNode& table) {
+    const std::size_t problems = problems_.size();
     RandomSearch search;
     TomlNode rest = table;
     rest.children.clear();
@@ -204,7 +208,7 @@ class Reader {
       tried_.emplace_back(key, node->key);
       search.draws.push_back(values_.draw(key, *node));
     }
-    if (rest.children.empty())
+    if (search.draws.empty() && problems_.size() == problems)
       error(table.key, "a random search needs keys to draw",
             "write args.lr = { from = 1e-4, to = 1e-1, log = true }, or an array to choose from");
     sweep_.searches.push_back(std::move(search));

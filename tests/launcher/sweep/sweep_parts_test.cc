@@ -173,6 +173,12 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(report(kProgram + "[grid]\n[baseline]\nargs.a = 1\n"),
               HasSubstr("s.toml:3:2: error: a grid of nothing\n  3 | [grid]\n    |  ^~~~ name keys and the "
                         "values to try\n"));
+  EXPECT_THAT(report(kProgram + "[grid.args]\n[baseline]\nargs.a = 1\n"),
+              HasSubstr("s.toml:3:2: error: a grid of nothing\n"));
+  EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[exclude.args]\n"),
+              HasSubstr("s.toml:5:2: error: an exclusion of nothing\n"));
+  EXPECT_THAT(report(kProgram + "[random]\nsamples = 2\n[random.args]\n"),
+              HasSubstr("s.toml:3:2: error: a random search needs keys to draw\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[random]\n"),
               HasSubstr("s.toml:5:2: error: a random search needs samples\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nddp.plugins = [\"a.so\", \"b.so\"]\n"),

@@ -117,8 +117,8 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
     // can't say now, the next command asks it.
     try {
       job.number = array_queue(job.script(), "", signals).job;
-    } catch (const SlurmError&) {
-      throw LostAnswer(refusal.what());
+    } catch (const SlurmError& silence) {
+      throw LostAnswer(refusal.what() + std::string("; ") + silence.what() + ", so the job may be queued");
     }
     if (job.number.empty() && dynamic_cast<const LostAnswer*>(&refusal)) throw;
     if (job.number.empty()) {

@@ -603,6 +603,21 @@ TEST_F(SweepWithScriptsForSlurm, SubmitsOnceEvenIfSbatchsReplyIsLost) {
   EXPECT_EQ(lines_in(sandbox.read("submitted")), 1u);
 }
 
+TEST_F(SweepWithScriptsForSlurm, FindsOutLaterWhetherARefusedJobIsQueued) {
+  sandbox.script("bin/sbatch", "echo \"$2\" >> submitted\necho 'sbatch: error: no' >&2\nexit 1\n");
+  sandbox.script("bin/squeue", "echo 'Unable to contact slurm controller' >&2\nexit 1\n");
+  const ProcessResult refused = sweep_with({"--no-follow"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.err,
+              ContainsRegex("hookline: error: sbatch refused '.*[.]sbatch': sbatch: error: no; Slurm's queue "
+                            "can't be asked: Unable to contact slurm controller, so the job may be queued; "
+                            "the same 'hookline sweep' command finds out, and then continues\n"));
+  sandbox.script("bin/squeue", "for e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
+  EXPECT_THAT(sweep_with({"--no-follow"}).err,
+              HasSubstr("hookline: job 77 continues, with 3 trials to come"));
+  EXPECT_EQ(lines_in(sandbox.read("submitted")), 1u);
+}
+
 TEST_F(SweepWithScriptsForSlurm, RetriesWhenSlurmDoesNotAnswer) {
   sandbox.script("bin/sbatch", "echo \"$2\" > submitted\necho 77\n");
   sandbox.script("bin/squeue", "for e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");

@@ -51,15 +51,17 @@ def replay(hookline, case, recording, output):
 def check(folder, index, case, has_zero, output):
     """Prints the case's row; returns what is wrong with it."""
     difference = effect = 0.0
-    zeros_stay = True
-    for step in range(first_compared_step(case), STEPS):
+    zeros_stay = all_finite = True
+    for step in range(STEPS):
         ours = read_safetensors(output / f"step{step:04}.safetensors")
         python = numpy.load(folder / f"python{index}.{step}.npz")
         plain = {name: sum(gradients(name, step, rank, has_zero) for rank in range(RANKS)) / RANKS for name in SHAPES}
         for name in SHAPES:
             size = max(largest(python[name]), 1e-30)
-            difference = max(difference, largest(ours[name] - python[name]) / size)
-            effect = max(effect, largest(python[name] - plain[name]) / size)
+            if step >= first_compared_step(case):
+                difference = max(difference, largest(ours[name] - python[name]) / size)
+                effect = max(effect, largest(python[name] - plain[name]) / size)
+            all_finite = all_finite and numpy.isfinite(ours[name]).all()
             zeros_stay = zeros_stay and (largest(plain[name]) > 0 or largest(ours[name]) == 0)
     name = case.name + (", one gradient zero" if has_zero else "")
     print(f"{name:86} {difference:12.2e} {case.tolerance:10.1e} {effect:10.2e}", flush=True)
@@ -68,6 +70,8 @@ def check(folder, index, case, has_zero, output):
         faults.append(f"a gradient differs by {difference:.2e} of its largest element, more than {case.tolerance:.1e}")
     if case.hook == "power_sgd" and not effect > 3 * case.tolerance:
         faults.append(f"the hook changes gradients by no more than {effect:.2e}: this test can't see it")
+    if not all_finite:
+        faults.append("a gradient is not finite after the hook")
     if not zeros_stay:
         faults.append("a gradient that is zero on all ranks is not zero after the hook")
     return [f"{name}: {fault}" for fault in faults]

@@ -34,8 +34,9 @@ using MakeNodeJob = std::function<JobSpec(const NodePlace& place, std::int64_t r
 /// of the rank that failed first; 75 if the run keeps checkpoints and ends on SIGUSR1; 69 if a node was lost
 /// and the ranks had got no further than in an earlier round that lost one; 128 + the signal that stopped a
 /// node; 1 if too few nodes joined or are left, or if the coordinator's node is lost and no other takes its
-/// place; or 0. A node that took no part returns 2 if it was refused or can't meet the others, and 1 if no
-/// launcher answers, or if the run ended well before a place became free. Throws as Supervisor does.
+/// place; or 0. A node that took no part returns 2 if the coordinator refused it or the link is `unusable`,
+/// and 1 if no launcher accepted its connection in time, or if the run succeeded before a place became free.
+/// Throws as Supervisor does.
 int run_nodes(const NodeSetup& setup, NodeLink& link, Signals& signals, const MakeNodeJob& make_job);
 
 }  // namespace hookline

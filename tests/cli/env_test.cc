@@ -101,6 +101,7 @@ TEST(Env, ShowsOnlyVariablesThatAffectRanks) {
   for (const char* const secret :
        {"SLURM_JWT", "HOOKLINE_TOKEN", "NCCL_PASSWORD", "TORCH_SECRET", "PYTORCH_KEY"})
     EXPECT_EQ(facts["variables"][secret], "(not shown)") << secret;
+  EXPECT_FALSE(facts["variables"].contains("AWS_SECRET_ACCESS_KEY"));
   EXPECT_THAT(facts.dump(), Not(HasSubstr("hidden")));
   EXPECT_EQ(facts["config"]["values"]["ddp.comm_hook"],
             "\"fp16\"  # from environment HOOKLINE_DDP__COMM_HOOK");

@@ -55,7 +55,7 @@ class Stranger : public Sandbox {
 TEST(LockedFolder, IsNamedByEveryVerbWithAdvice) {
   const Stranger stranger;
   if (const std::string why = stranger.why_none(); !why.empty()) GTEST_SKIP() << why;
-  // All but `env`, which shows such a problem among what it prints.
+  // Without `env` and `config where`, which show such a problem among what they print.
   const std::vector<std::vector<std::string>> commands = {
       {"report", "locked/sweep"},
       {"report", ".", "--output", "locked/page.html"},

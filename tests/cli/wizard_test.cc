@@ -230,8 +230,8 @@ TEST(Wizard, WrapsTextToTheTerminalWidth) {
   Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox));
   ASSERT_TRUE(terminal.shows("1. How many machines?"));
   terminal.type(keys::kEnter + keys::kEnter);
-  ASSERT_TRUE(terminal.shows("`hookline hooks list`, or auto"));
-  EXPECT_TRUE(terminal.shows("[ddp.auto])."));
+  ASSERT_TRUE(terminal.shows("`hookline hooks list`, or auto (see\r"));
+  EXPECT_TRUE(terminal.shows("\n   [ddp.auto])."));
   terminal.type(keys::kInterrupt);
   EXPECT_EQ(terminal.exit_code(), 130);
 }

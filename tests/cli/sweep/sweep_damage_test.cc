@@ -491,7 +491,7 @@ TEST(DamagedSweep, KeepsTheRowsOfOtherPages) {
 
 TEST(DamagedSweep, KeepsTheRowsBesideADamagedOne) {
   const EndedSweep sweep;
-  // Points one cell pointer of a page past the page's end: SQLite can read neither that row nor past it.
+  // Points one cell pointer of a page past the page's end: SQLite can read neither that row nor any after it.
   for (const std::size_t page : sweep.pages_of(kTableLeaf)) {
     const std::string text = sweep.bytes.substr(page * kPageBytes, kPageBytes);
     if (text.find("args.a") == text.npos) continue;

@@ -12,8 +12,8 @@ if(TARGET hookline::torch_cuda AND NOT HOOKLINE_SANITIZER)
   if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND HOOKLINE_NCCL_INCLUDE)
     try_compile(HOOKLINE_NCCL_FITS
       SOURCE_FROM_CONTENT nccl_fits.cc "#include \"torch_versions/nccl.h\"\nint main() {}\n"
-      CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${PROJECT_SOURCE_DIR};${HOOKLINE_NCCL_INCLUDE};${CUDAToolkit_INCLUDE_DIRS};${HOOKLINE_TORCH_ROOT}/include;${HOOKLINE_TORCH_ROOT}/include/torch/csrc/api/include"
-      OUTPUT_VARIABLE output)
+      CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${CMAKE_CURRENT_LIST_DIR}/..;${HOOKLINE_NCCL_INCLUDE};${CUDAToolkit_INCLUDE_DIRS};${HOOKLINE_TORCH_ROOT}/include;${HOOKLINE_TORCH_ROOT}/include/torch/csrc/api/include"
+      OUTPUT_VARIABLE output NO_CACHE)
     if(HOOKLINE_NCCL_FITS)
       set(CMAKE_CUDA_ARCHITECTURES all-major)
       enable_language(CUDA)
@@ -25,6 +25,9 @@ if(TARGET hookline::torch_cuda AND NOT HOOKLINE_SANITIZER)
     else()
       message(WARNING "${HOOKLINE_NCCL_INCLUDE}/nccl.h can't be compiled, so hookline is built without its CUDA module: ${output}")
     endif()
+  elseif(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND)
+    message(WARNING "There is no nccl.h, so hookline is built without its CUDA module. To build it, set HOOKLINE_NCCL_INCLUDE "
+                    "to the folder of the nccl.h that torch ${HooklineTorch_VERSION} was built with.")
   endif()
 endif()
 message(STATUS "hookline's CUDA module: ${HOOKLINE_CUDA_MODULE}")

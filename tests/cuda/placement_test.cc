@@ -96,8 +96,7 @@ TEST(Placement, LoadsTheModuleWhenItsLibrariesArePresent) {
       "-c", "echo $(ls -d " FULL_TORCH "/torch/lib " FULL_TORCH "/nvidia/*/lib 2>/dev/null) | tr ' ' ':'"};
   std::string libraries = run_process("/bin/sh", find).out;
   libraries.erase(libraries.find_last_not_of('\n') + 1);
-  if (libraries.empty())
-    GTEST_SKIP() << "no libtorch with CUDA here: ./dev test installs one into .deps/full";
+  if (libraries.empty()) GTEST_SKIP() << "no libtorch with CUDA in " FULL_TORCH ": ./dev test installs one";
   if (!HAS_CUDA_MODULE) GTEST_SKIP() << "built without a CUDA toolkit";
   const ProcessResult result = with_sham_gpu("cuda", libraries);
   EXPECT_EQ(result.exit_code, 1);

@@ -53,11 +53,8 @@ std::vector<KeyValues::Answer> KeyValues::take(Client client, const StoreRequest
               : StoreCheck::not_ready);
       break;
     case StoreQuery::wait:
-      for (const std::string& key : request.keys) {
-        if (has(key)) continue;
-        awaited_[client].insert(key);
-        waiting_[key].insert(client);
-      }
+      for (const std::string& key : request.keys)
+        if (!has(key)) await(client, key);
       if (!awaited_.contains(client)) answer = byte_of(StoreWait::over);
       break;
     case StoreQuery::barrier: {
@@ -68,8 +65,7 @@ std::vector<KeyValues::Answer> KeyValues::take(Client client, const StoreRequest
         answer = byte_of(StoreWait::over);
         release(key, answers, /*all=*/true);
       } else {
-        awaited_[client].insert(key);
-        waiting_[key].insert(client);
+        await(client, key);
       }
       break;
     }
@@ -108,6 +104,11 @@ std::vector<KeyValues::Answer> KeyValues::take(Client client, const StoreRequest
   }
   if (!answer.empty()) answers.push_back({client, std::move(answer)});
   return answers;
+}
+
+void KeyValues::await(Client client, const std::string& key) {
+  awaited_[client].insert(key);
+  waiting_[key].insert(client);
 }
 
 void KeyValues::forget(Client client) {

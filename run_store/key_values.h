@@ -34,6 +34,7 @@ class KeyValues {
   /// Releases whoever waits for `key`: all clients, or only one.
   void release(const std::string& key, std::vector<Answer>& answers, bool all);
   std::string compare_set(const StoreRequest& request, std::vector<Answer>& answers);
+  void await(Client client, const std::string& key);
   /// What `key` holds, plus `amount`.
   std::int64_t sum(const std::string& key, std::int64_t amount) const;
   std::string get(const std::string& key) const;

@@ -50,11 +50,13 @@ class Reader {
         sweep_.baseline = values_.assignments(node, given);
         for (const auto& [key, place] : given) expect_to_tell_apart(key, place);
       } else if (name == "grid") {
-        for (const TomlNode* each : one_or_more(node)) grid(*each);
+        read_each(node, &Reader::grid, "a grid of nothing", "name keys and the values to try");
       } else if (name == "random") {
-        for (const TomlNode* each : one_or_more(node)) search(*each);
+        read_each(node, &Reader::search, "a random search needs keys to draw",
+                  "write args.lr = { from = 1e-4, to = 1e-1, log = true }, or an array to choose from");
       } else {
-        for (const TomlNode* each : one_or_more(node)) exclude(*each);
+        read_each(node, &Reader::exclude, "an exclusion of nothing",
+                  "name keys and the values that don't go together");
       }
     }
   }
@@ -137,15 +139,22 @@ class Reader {
     return several;
   }
 
-  void exclude(const TomlNode& table) {
-    const std::size_t problems = problems_.size();
-    sweep_.exclusions.push_back(values_.dimensions(table, excluded_));
-    if (sweep_.exclusions.back().empty() && problems_.size() == problems)
-      error(table.key, "an exclusion of nothing", "name keys and the values that don't go together");
+  /// Reads each of the tables with `read`, which returns whether it found any keys. It is an error of the
+  /// table's if it did not, and nothing else is wrong with it.
+  void read_each(const TomlNode& node, bool (Reader::*read)(const TomlNode&), const char* message,
+                 const char* advice) {
+    for (const TomlNode* each : one_or_more(node)) {
+      const std::size_t problems = problems_.size();
+      if (!(this->*read)(*each) && problems_.size() == problems) error(each->key, message, advice);
+    }
   }
 
-  void grid(const TomlNode& table) {
-    const std::size_t problems = problems_.size();
+  bool exclude(const TomlNode& table) {
+    sweep_.exclusions.push_back(values_.dimensions(table, excluded_));
+    return !sweep_.exclusions.back().empty();
+  }
+
+  bool grid(const TomlNode& table) {
     Grid grid;
     TomlNode rest = table;
     const auto zip = std::find_if(rest.children.begin(), rest.children.end(),
@@ -166,9 +175,8 @@ class Reader {
     }
     grid.dimensions = values_.dimensions(rest, tried_);
     expect_each_key_once(grid, table);
-    if (grid.dimensions.empty() && grid.zip.empty() && problems_.size() == problems)
-      error(table.key, "a grid of nothing", "name keys and the values to try");
     sweep_.grids.push_back(std::move(grid));
+    return !sweep_.grids.back().dimensions.empty() || !sweep_.grids.back().zip.empty();
   }
 
   void expect_each_key_once(const Grid& grid, const TomlNode& table) {
@@ -179,8 +187,7 @@ class Reader {
           error(table.key, "'" + each.key + "' is in the grid and in its zip", "keep one of them");
   }
 
-  void search(const TomlNode& table) {
-    const std::size_t problems = problems_.size();
+  bool search(const TomlNode& table) {
     RandomSearch search;
     TomlNode rest = table;
     rest.children.clear();
@@ -208,10 +215,8 @@ class Reader {
       tried_.emplace_back(key, node->key);
       search.draws.push_back(values_.draw(key, *node));
     }
-    if (search.draws.empty() && problems_.size() == problems)
-      error(table.key, "a random search needs keys to draw",
-            "write args.lr = { from = 1e-4, to = 1e-1, log = true }, or an array to choose from");
     sweep_.searches.push_back(std::move(search));
+    return !sweep_.searches.back().draws.empty();
   }
 
   const SourceText& source_;

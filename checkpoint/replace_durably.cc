@@ -60,7 +60,7 @@ void replace_durably(const fs::path& file, const std::string& text) {
     sync_folder(folder);
   } catch (const std::exception& problem) {
     fs::remove(aside, error);
-    throw Error("can't write '" + file.string() + "', which is as it was: " + problem.what());
+    throw Error("can't write '" + file.string() + "', and left it unchanged: " + problem.what());
   }
 }
 

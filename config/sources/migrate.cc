@@ -31,7 +31,7 @@ std::string without_prefix(const SourceText& text, const KeyPath& key) {
 
 const std::vector<FormerKey>& former_keys() {
   static const std::vector<FormerKey> rows = {
-      {1, "logging", "prefix", "prefix_template, which is \"\" for none", without_prefix},
+      {1, "logging", "prefix", "prefix_template, in which \"\" means no prefix", without_prefix},
   };
   return rows;
 }

@@ -72,7 +72,7 @@ void add_plugin(const std::filesystem::path& file, const std::string& program_bu
     const std::string build = read_build(file);
     if (!program_build.empty() && build != program_build) {
       throw CatalogError("it was built with " + (build.empty() ? "an unknown torch" : build) +
-                         ", the program with " + program_build + ": build both with the same");
+                         "; the program was built with " + program_build + ": build both with the same");
     }
     rows = read_hook_rows(file);
     for (HookRow& row : rows) {

@@ -15,7 +15,7 @@ void ConfigChoice::add_file_flag(VerbParser& parser) {
 
 void ConfigChoice::add_profile_flag(VerbParser& parser) {
   parser.add_text("--profile", profile, "NAME",
-                  "Let the values of [profile.NAME] override the file's others");
+                  "Let the values of [profile.NAME] override the file's other values");
 }
 
 Sources ConfigChoice::sources() const {

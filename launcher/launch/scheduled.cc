@@ -59,7 +59,7 @@ bool yields(const RunConfig& config, const std::string& key) {
 void tell_what_won(const RunConfig& config, const std::string& key, const std::string& former,
                    const std::string& value, const std::string& from) {
   if (!is_given(config, key) || former == value) return;
-  log::info(key + " is " + value + ", by " + from + ", which overrides " + former + " (" +
+  log::info(from + " sets " + key + " to " + value + ", overriding " + former + " (" +
             origin_text(config.origins.at(key)) + "); --set " + key + "=VALUE overrides both");
 }
 
@@ -73,7 +73,7 @@ void tell_what_is_unsaid(const RunConfig& config, const Surroundings& place) {
     log::warning(
         place.unsaid +
         "; this launch runs alone, as a run of one node\n  if it is one of several, set [launch] nnodes "
-        "and node_rank, and [rendezvous] main_address; nnodes = 1 says that it is not");
+        "and node_rank, and [rendezvous] main_address; set nnodes = 1 if it is not");
   else if (!place.main_address.empty() || address.empty())
     log::warning(place.unsaid);
   else
@@ -126,11 +126,12 @@ bool complete_by_scheduler(RunConfig& config) {
     config.rendezvous.run_id = place->run_id;
     came_from("rendezvous.run_id", place->scheduler + "'s job");
   }
-  log::info(
-      place->scheduler + ": " +
-      (config.launch.node_rank ? "node " + std::to_string(*config.launch.node_rank) : "a node") + " of " +
-      config.launch.nnodes +
-      (config.rendezvous.main_address.empty() ? "" : ", which meet at " + config.rendezvous.main_address));
+  log::info(place->scheduler + ": " +
+            (config.launch.node_rank ? "node " + std::to_string(*config.launch.node_rank) : "one node") +
+            " of " + config.launch.nnodes +
+            (config.rendezvous.main_address.empty()
+                 ? ""
+                 : "; the nodes meet at " + config.rendezvous.main_address));
   return true;
 }
 

@@ -89,10 +89,11 @@ Coordinator::Words Coordinator::take(const Up& up, Time now) {
 
 Coordinator::Words Coordinator::seated(const std::string& node, int round) {
   if (round != round_.number || !seated_.insert(node).second || !is_settled()) return {};
-  // No node stands for an earlier round any more. Until now none had a succession for this one, so that a
-  // node which knew of it could not continue without this coordinator.
+  // From here on no node counts as a member of an earlier round. Until now no node had a succession for this
+  // round, so even a node that had its seat in it could not continue without this coordinator.
   electorate_.reset();
-  // First, so that no other node's ranks run before it can continue without this one.
+  // The succession goes before the port, so that no other node starts ranks before it can continue without
+  // this coordinator.
   Words words = succession("");
   if (store_port_) words.push_back({*store_port_});
   return words;
@@ -119,7 +120,8 @@ Coordinator::Words Coordinator::hello(const Up& from, const NodeHello& hello, Ti
   else if (limits_.spares > 0 && phase_ == Phase::running)
     how = " as a spare, to take the place of a node that is lost";
   const Say waits{"the node " + hello.host + " waits" + how};
-  // First, so that a node that says that it waits knows how to continue without this one, if it can.
+  // The succession goes first: a node that logs that it waits knows by then how to continue without this
+  // coordinator, if that is possible.
   Words words = succession_for(node);
   append(words, {{waits, own_id_}, {waits, node}});
   return words;
@@ -175,7 +177,7 @@ std::string Coordinator::refusal(const std::string& node, const NodeHello& hello
                      (there == hello.common.end() ? "unknown" : there->second) + " on " + hello.host;
   }
   if (!differences.empty()) return "it differs where all nodes must agree:" + differences;
-  // All those that are in have the same family.
+  // The nodes admitted so far all have the same address family.
   const auto known = std::find_if(nodes_.begin(), nodes_.end(),
                                   [](const auto& each) { return !each.second.hello.ranks_address.empty(); });
   if (const std::string& here = hello.ranks_address; !here.empty() && known != nodes_.end()) {
@@ -205,7 +207,7 @@ std::string Coordinator::so_many() const {
 }
 
 Coordinator::Words Coordinator::gather(Time now) {
-  // Each of very many nodes that come in a row must cost little.
+  // Very many nodes may join in quick succession, so each one must be cheap.
   const bool is_full = nodes_.size() >= static_cast<std::size_t>(limits_.most);
   if (!is_full && now < later(last_came_, limits_.last_call) &&
       now < later(gathering_since_, time_for_lost_members()))
@@ -227,8 +229,8 @@ Coordinator::Time Coordinator::gathers_until(bool may_continue) const {
 }
 
 std::chrono::duration<double> Coordinator::time_for_lost_members() const {
-  // They come back while they still look for this node. Later they are elsewhere, or have ended, and new ones
-  // do not stand for them.
+  // Lost members can come back only as long as they still try to reach this node. After that they have joined
+  // another part of the run, or have exited, and newcomers do not count in their place.
   return taken_ ? taken_->patience : std::min(limits_.join_timeout, 3 * limits_.node_timeout);
 }
 
@@ -252,7 +254,7 @@ Coordinator::Words Coordinator::succession_for(const std::string& newcomer) {
 
 Coordinator::Words Coordinator::succession(const std::string& to) {
   // With a quorum, no two runs can both have `least` nodes, even if launchers are started anew at
-  // main_address, as long as no more than `most` and the spares run at a time.
+  // main_address, as long as no more than `most` + `spares` launchers run at a time.
   const bool is_quorum = 2 * limits_.least > limits_.most + limits_.spares;
   const bool can_lose_a_node = !is_static() || limits_.spares > 0;
   if (!is_quorum || !can_lose_a_node || !is_settled() ||
@@ -323,7 +325,7 @@ std::vector<std::string> Coordinator::next_members() const {
 
 Coordinator::Words Coordinator::start(const std::vector<std::string>& members) {
   const std::int64_t restarts = round_.number == 0 ? 0 : round_.restarts + 1;
-  // New to every node: one may know of a round that this coordinator has not heard of.
+  // The number must be new to every node: one may know of a round that this coordinator has not heard of.
   int last = round_.number;
   for (const auto& [id, node] : nodes_) last = std::max(last, node.hello.last_round.value_or(0));
   round_ = {last + 1, restarts, {}, 0};

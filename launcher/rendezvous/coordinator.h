@@ -64,8 +64,8 @@ class Coordinator {
   Words take(const Up& up, Time now);
   /// Call it when `node` has sent no heartbeat for too long.
   Words lost(const std::string& node, Time now);
-  /// Somebody was turned away before saying hello. `what` is a clause for people: why too few nodes joined,
-  /// if that happens.
+  /// Somebody was turned away before saying hello. `what` is a clause that says so, for people: if too few
+  /// nodes join, the error has it as a possible reason.
   void turned_away(std::string what) { turned_away_ = std::move(what); }
   /// Call it when a node that was lost sends heartbeats again.
   Words back(const std::string& node);
@@ -103,10 +103,10 @@ class Coordinator {
   Time gathers_until(bool may_continue) const;
   /// How long to wait if members of the last round are missing.
   std::chrono::duration<double> time_for_lost_members() const;
-  /// No other part of the run can continue if these nodes do.
+  /// True if these nodes may continue the run: no other part of it can then.
   bool may_continue(const std::vector<std::string>& members) const;
-  /// How the run would continue without this node, for `to`, or for all if that is empty; nothing if it
-  /// can't.
+  /// The message that says how the run would continue without this node, addressed to `to`, or to all if that
+  /// is empty; none if the run could not continue.
   Words succession(const std::string& to);
   Words succession_for(const std::string& newcomer);
   Words stop(const std::string& why);

@@ -15,7 +15,7 @@ std::optional<std::string> Handover::turn(MeetingPlace& place, Time now) {
   place.serves = successor.node == place.node;
   place.may_join = false;
   place.address = place.name = successor.address;
-  // A node that gave up early on the last successor waits longer for this one, so that all nodes turn to
+  // A node that gave up early on the previous successor waits longer for this one, so that all nodes turn to
   // the one after it at about the same time.
   turn_ends_ += std::chrono::duration_cast<Time::duration>(time_for_one(place));
   place.join_timeout = turn_ends_ - now;

@@ -12,9 +12,9 @@
 
 namespace hookline {
 
-/// Which node takes the place of a coordinator that is lost, until a round has started there: the successors
-/// in their order, each for so long that all nodes turn to the next one at about the same time. Pure: callers
-/// pass the time.
+/// Decides which node takes the place of a lost coordinator. The nodes try the successors in order until a
+/// round has started at one of them, each successor for so long that all nodes turn to the next one at about
+/// the same time. Pure: callers pass the time.
 class Handover {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -36,7 +36,7 @@ class Handover {
   /// turn() has not led to a place yet.
   std::string obstacle(const MeetingPlace& place, const std::string& why) const;
 
-  /// How long the nodes have to meet at a successor.
+  /// How much time the nodes get to meet at one successor.
   static std::chrono::duration<double> time_for_one(const MeetingPlace& place);
 
  private:

@@ -203,7 +203,7 @@ Succession succession_of(const SortedJson& json) {
                         {}};
   if (json.contains("last_failure")) succession.last_failure = failed_of(json["last_failure"]);
   if (succession.last_failure.has_value() != (succession.failures > 0))
-    throw JsonError("not all of a failure");
+    throw JsonError("failures without the last one, or the reverse");
   for (const SortedJson& successor : json.at("successors"))
     succession.successors.push_back({successor.at("node"), successor.at("host"), successor.at("address")});
   return succession;

@@ -37,7 +37,7 @@ struct NodeFailed {
   std::optional<std::int64_t> step;  // that it was at
 };
 
-/// A node has its seat in a round: it stands for no earlier round any more.
+/// A node has its seat in a round, and no longer counts as a member of an earlier one (see Electorate).
 struct Seated {
   int round = 0;
 };
@@ -56,7 +56,7 @@ struct NodeEnd {
 /// How busy this node's ranks were since its last NodePace.
 struct NodePace {
   int round = 0;
-  int rank = 0;     // of the whole run: the busiest of this node
+  int rank = 0;     // the global rank of this node's busiest
   double busy = 0;  // the part of its time, from 0 to 1, in which that rank did not wait for communication
 };
 
@@ -69,7 +69,8 @@ struct Leave {
 struct Up {
   std::string node;
   std::variant<NodeHello, Seated, StorePort, NodeFailed, NodeEnd, NodePace, Leave> what;
-  std::string address = {};  // of the sender's host, in digits, as the coordinator's sees it; may be unknown
+  std::string address =
+      {};  // of the sender's host, in digits, as seen from the coordinator's host; empty: unknown
 };
 
 /// A node's place in a round: its ranks are to be started.
@@ -122,7 +123,7 @@ struct Refuse {
   std::string why;
 };
 
-/// The node that this is sent to counted as lost: it must stop its ranks, and say hello again.
+/// The receiving node was counted as lost: it must stop its ranks and say hello again.
 struct Rejoin {};
 
 /// For people.

@@ -15,13 +15,13 @@ struct MeetingPlace {
   bool serves = false;    // the nodes are to meet at this one
   bool may_join = false;  // it may join instead if they already meet at another launcher of this host
   std::string address;
-  std::string name;  // by which all nodes call it, however they write the address
+  std::string name;  // main_address as written, or what the scheduler calls it; alike on all nodes
   int port = 0;
   std::string run_id;
   std::string node;  // this one's id
   std::chrono::duration<double> join_timeout{300};
   std::chrono::duration<double> node_timeout{5};  // without a heartbeat
-  RunSecret secret;                               // no token yet: this user's own is still to be taken
+  RunSecret secret;                               // by default this user's own, whose token is not read yet
 };
 
 /// One line that came.
@@ -36,7 +36,7 @@ struct LinkWord {
     stranger,  // a connection was refused: `text` is its host's address, or empty; once for each address
     warning,   // `text` is for people
     gone,      // the coordinator's node can't be reached, or never could; `text` says how
-    broken,    // this node's end of the link; `text` says how
+    broken,    // the link broke at this node's end; `text` says how
     unusable   // this node can't take part, or can't continue: `text` says why
   };
   Kind kind = Kind::gone;
@@ -45,8 +45,8 @@ struct LinkWord {
   std::string address = {};  // of the host of an `up`'s node, in digits; may be empty
 };
 
-/// Lines between nodes: up to the coordinator, and down from it. What the coordinator's own node sends and
-/// gets takes no link.
+/// Lines between nodes: up to the coordinator, and down from it. Messages between the coordinator and its own
+/// node do not pass through a link.
 class NodeLink {
  public:
   virtual ~NodeLink() = default;
@@ -64,8 +64,8 @@ class NodeLink {
   /// Opens the store of a round for this node's ranks. The answer is a `store` word, with the name of the
   /// Unix socket at which they reach it. The store itself is at the coordinator's node, which must open it
   /// first. At that node, if `over_tcp`, the answer also has the TCP port at which the ranks of all nodes
-  /// reach it; else the port is 0. The address is that by which this node has reached the coordinator's or,
-  /// at the coordinator's node, that by which the others reach it.
+  /// reach it; else the port is 0. The address is the one by which this node has reached the coordinator's
+  /// node; at the coordinator's node itself, the one by which the other nodes reach this node.
   virtual void open_store(int round, bool over_tcp) = 0;
 
   /// The next line that has come, if there is one; does not wait.

@@ -46,7 +46,7 @@ class RelayLink : public NodeLink {
   FileDescriptor socket_;
   std::string program_;
   bool is_alone_;
-  BoundedLines lines_{BoundedLines::kUnlimited};  // at most a message each
+  BoundedLines lines_{BoundedLines::kUnlimited};  // node_relay limits them
   std::deque<LinkWord> received_;
   bool ended_ = false, told_of_end_ = false;
 };

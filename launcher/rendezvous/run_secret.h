@@ -22,7 +22,8 @@ struct RunSecret {
   std::string token = {};
   std::string from = {};  // where the token is from, for people
 
-  /// What another node must have to join, after "needs": "the token that is here in $HOOKLINE_TOKEN".
+  /// What another node must have to join, worded to follow "needs" in a message: "the token that is here in
+  /// $HOOKLINE_TOKEN".
   std::string ticket() const;
 };
 

@@ -15,10 +15,10 @@ namespace hookline {
 
 /// The members of a round, of which at most one part may continue the run if they lose each other: two would
 /// both train, and overwrite each other's checkpoints. So each part that continues has more than half of
-/// them; with the coordinator of that round, half is enough. A member stands for one part only: the one
-/// whose next round it is in. Once it has a seat in a later round, it no longer stands for the earlier
-/// round; and it can continue without the coordinator only once all members of that later round have their
-/// seats.
+/// them; with the coordinator of that round, half is enough. A member counts towards one part
+/// only: the one whose next round it joins. Once it has a seat in a later round, it no longer counts as a
+/// member of the earlier one. Until all members of that later round have their seats, no node can continue
+/// from it if the round's coordinator is lost.
 struct Electorate {
   int round = 0;
   std::size_t size = 0;         // of the round

@@ -38,10 +38,8 @@ class UnreadFiles {
 
   void warn() const {
     if (count_ == 0) return;
-    log::warning("the report lacks what " +
-                 (count_ == 1 ? "a file of a trial holds: "
-                              : std::to_string(count_) + " files of trials hold; the first: ") +
-                 first_);
+    log::warning("the report lacks what could not be read of the trials: " +
+                 (count_ == 1 ? "" : std::to_string(count_) + " files, the first: ") + first_);
   }
 
  private:

@@ -77,7 +77,7 @@ std::string submit_job(const std::filesystem::path& script, Signals& signals) {
   const std::string line = last_line(text);
   const std::string number = line.substr(0, line.find(';'));
   if (number.empty() || number.find_first_not_of("0123456789") != number.npos)
-    throw SlurmError("sbatch gave '" + script.string() + "' no number: " + text);
+    throw SlurmError("sbatch printed no job number for '" + script.string() + "': " + text);
   return number;
 }
 

@@ -59,9 +59,8 @@ std::string where_stuck(const Failure& failure) {
   if (!failure.finished_ranks.empty())
     return "\n  it waits in a collective, as do all ranks that still run on this host, and " +
            finished_text(failure.finished_ranks, "has already exited");
-  return "\n  it waits in a collective, as all ranks of this host do: they do not make the same calls, or "
-         "wait for a "
-         "rank of another host";
+  return "\n  it waits in a collective, as all ranks of this host do: either they make different calls, or "
+         "they wait for a rank of another host";
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ ArrayJob submit_array(const ArrayRequest& request, const fs::path& folder,
     fs::remove(with(job.stem, kRecord), error);
     throw;
   } catch (const SlurmError& refusal) {
-    // The job may be queued anyway: the answer was lost, or there was more text after the number. If Slurm
+    // The job may be queued anyway: sbatch's answer was lost, or no job number was found in it. If Slurm
     // can't say now, the next command asks it.
     try {
       job.number = array_queue(job.script(), "", signals).job;

@@ -1,5 +1,4 @@
-// An array job of Slurm's that runs trials of a sweep, each as an element, as the sweep's folder remembers
-// it.
+// The sweep folder's record of a Slurm array job, each of whose elements runs one trial.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,8 @@ struct ArrayRequest {
 };
 
 /// A job, and its trials whose results are still to come. It is kept on disk from before its submission until
-/// no results are missing, so that the next command finds it even if this one is killed.
+/// none of its trials can still deliver a result, so that the next command finds it even if this one is
+/// killed.
 struct ArrayJob {
   std::string number;                   // Slurm's; empty: whether it was submitted is not known
   std::filesystem::path stem;           // of its files: STEM.json, STEM.sbatch, STEM.trials

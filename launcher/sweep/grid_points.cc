@@ -20,7 +20,7 @@ namespace hookline {
 namespace {
 
 constexpr std::size_t kIdDigits = 12;
-constexpr int kMostMisses = 1000;  // consecutive draws of known or excluded points that end a search
+constexpr int kMostMisses = 1000;  // a search ends after so many known or excluded points in a row
 
 /// 1 and 1.0 are one value.
 bool is_same(const std::string& a, const std::string& b) {

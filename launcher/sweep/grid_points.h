@@ -25,8 +25,9 @@ struct ResolvedPoint {
   std::string identity;     // the values that tell runs apart, as "key = value" lines
   std::string problems;     // rendered; empty if it can run
   std::string config = {};  // a config file that gives these values
-  std::map<std::string, std::string> own_folders =
-      {};                         // by key that names a folder: that folder's name in the trial's own folder
+  /// For each key whose value is a folder that the run would write to, given by a relative path: the name of
+  /// the subfolder of the trial's folder to use instead.
+  std::map<std::string, std::string> own_folders = {};
   double grace_seconds = 30;      // between being told to end and being killed
   std::string never_starts = {};  // why its hook would never start to compress; empty if it starts
   std::optional<std::int64_t> compresses_from = {};  // the step at which its hook begins to, if not the first
@@ -34,7 +35,8 @@ struct ResolvedPoint {
 
 /// One run of a grid point.
 struct PlannedTrial {
-  std::string id;  // 12 hexadecimal digits: of the resolved config, the command line and the repeat
+  std::string
+      id;  // 12 hexadecimal digits of a checksum: of the resolved config, the command line and the repeat
   Assignments values;
   std::vector<std::string> program;  // its command line
   std::int64_t repeat = 0;           // of those with the same values, from 0
@@ -43,7 +45,7 @@ struct PlannedTrial {
 };
 
 struct InvalidPoint {
-  Assignments values;  // without the seed
+  Assignments values;  // without a seed of [sweep] seeds
   std::string problems;
 };
 

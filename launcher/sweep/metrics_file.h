@@ -47,15 +47,15 @@ class RepeatedSteps {
   /// their lines are taken.
   void look();
   /// Takes the next line, which starts at byte `offset`. If the line starts a repetition, returns its step:
-  /// earlier values of this and later steps no longer count.
+  /// the values of this step and of later ones that were read before no longer count.
   std::optional<std::int64_t> take(const nlohmann::json& line, std::int64_t step, std::uintmax_t offset);
 
  private:
   std::filesystem::path run_;
   std::vector<std::uintmax_t> starts_;  // of attempts after the first, in bytes
   std::size_t next_ = 0;
-  std::optional<std::int64_t>
-      last_;  // step of a line of the library's, whose steps only a restart can set back
+  /// The step of the last line that hookline's library wrote; only a restart sets such steps back.
+  std::optional<std::int64_t> last_;
 };
 
 /// One value of a metric.
@@ -80,7 +80,8 @@ class MetricsFile {
   std::optional<std::int64_t> step() const { return step_; }
   /// Every name that had a number, NaN or null so far.
   const std::set<std::string>& names() const { return names_; }
-  /// loss_text() for the lines read so far, or why the file can't be read.
+  /// What of the file is lost, not a training loss: loss_text() for the lines read so far, or why the file
+  /// can't be read; empty if nothing is lost.
   std::string loss() const;
 
  private:

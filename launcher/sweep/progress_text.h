@@ -27,7 +27,8 @@ std::string line_within(std::size_t columns, const std::string& head,
 double seconds_used(const std::vector<Trial>& trials);
 
 /// The estimated total run time of all unfinished trials, limited by the budget; running trials count in
-/// full. Assumes that trials take as long as the finished ones did; none before the first has finished.
+/// full. Assumes that trials take as long as the finished ones did; returns nothing before the first has
+/// finished.
 std::optional<double> seconds_left(const std::vector<Trial>& trials, const SweepSettings& settings);
 
 /// ", about 3 min left".

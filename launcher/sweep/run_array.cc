@@ -144,8 +144,8 @@ class ArraySweep {
       throw;
     } catch (const SlurmError& error) {
       if (++failures_ == kMostFailures)
-        throw SlurmError(error.what() + ("; " + run_.same_command()) + " asks it again");
-      if (failures_ == 1) line_.tell(error.what() + std::string("; it is asked again"));
+        throw SlurmError(error.what() + ("; to ask Slurm once more, run " + run_.same_command()));
+      if (failures_ == 1) line_.tell(error.what() + std::string("; hookline keeps asking Slurm"));
       return false;
     }
   }
@@ -182,7 +182,7 @@ class ArraySweep {
     return false;
   }
 
-  /// Was this first asked about `what` less than `patience` ago?
+  /// True while less than `patience` has passed since the first call for `what`.
   bool is_within(const std::string& what, std::chrono::seconds patience) {
     const auto since = gone_since_.emplace(what, Clock::now()).first->second;
     const bool is_within = Clock::now() - since < patience;

@@ -27,7 +27,8 @@ TrialsInJobs trials_in_jobs(const SweepRun& run, const SweepPlan& plan, SweepSta
 /// The trials that are to be submitted next.
 struct NextTrials {
   std::vector<std::string> ids;
-  std::optional<std::size_t> budget;  // trials begun, including these, if the budget keeps others waiting
+  std::optional<std::size_t>
+      budget;  // set if budget_trials keeps others waiting: trials begun, `ids` included
 };
 
 /// Those that wait and are not `busy`, in the plan's order, as far as the budget goes.
@@ -36,7 +37,7 @@ NextTrials next_trials(const std::vector<Trial>& trials, const std::set<std::str
 
 struct ArrayEnd {
   SweepEnd end;
-  bool continues = false;  // not followed, and jobs may still have trials of the plan
+  bool continues = false;  // true: this command ended without following the jobs, which may still have trials
 };
 
 /// Submits the waiting trials of `plan` that are in no job. With `follows`, adds results to the state as they

@@ -29,10 +29,10 @@ struct SweepRun {
   std::int64_t most_ranks = 1;  // of one trial
   bool uses_gpus = false;
   Assignments same;  // values that all trials have, which labels of trials leave out
-  std::set<std::string> keys_of_ranks =
-      {};  // that trials set, for hookline's library in their ranks to act on
+  /// Config keys that trials set and that have an effect only if the trial's program uses hookline's library.
+  std::set<std::string> keys_of_ranks = {};
   bool is_terminal = false;
-  std::string again = {};  // the flags that have run some trials again, for people
+  std::string again = {};  // this command's flags that reran trials, such as "--rerun", for people
 
   /// "the same 'hookline sweep' command, without --rerun,": what continues from here, for people.
   std::string same_command() const {
@@ -44,9 +44,9 @@ struct SweepRun {
 /// least one.
 std::int64_t places_of(const SweepRun& run);
 
-/// The exclusive share of the machine for place `index`, from 0: as many cores, and GPUs if trials use them,
-/// as every other place has. Everything, if there is one place. If there are fewer cores than places, all
-/// places share all cores; if there are fewer GPUs, they share all GPUs.
+/// The exclusive share of the machine for place `index`, from 0: an equal share of the cores, and of the GPUs
+/// if trials use them. Everything, if there is one place. If there are fewer cores than places, all places
+/// share all cores; if there are fewer GPUs, they share all GPUs.
 TrialPlace place_of(const SweepRun& run, std::size_t index);
 
 /// How running a sweep has ended.

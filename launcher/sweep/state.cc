@@ -25,19 +25,21 @@ constexpr int kFormer = -1;          // position of a trial from an earlier plan
 constexpr int kPatienceMs = 10'000;  // for a reader, such as a report in progress
 
 constexpr const char* kRepairIt =
-    "; run the sweep with --repair: it keeps a copy of the file and every row that is sound, and runs the "
-    "other "
-    "trials again";
+    "; run the sweep with --repair: it copies the damaged file, keeps every sound row, and reruns the "
+    "trials whose rows are lost";
 constexpr const char* kBeginAnew =
-    "; move its folder aside, where all that trials have logged stays in trials/, and begin the sweep anew";
+    "; rename the sweep's folder and begin the sweep anew: everything that trials have logged stays in "
+    "trials/ "
+    "of the renamed folder";
 constexpr const char* kBringItBack =
     "; put the file back, or run the sweep with --repair: it makes a new one, runs the trials again, and "
     "keeps "
     "what they left behind, as trials/ID.1";
 constexpr const char* kMoveItAside = "; move it aside, and put the sweep's own file back if there was one";
 constexpr const char* kAfterFailedRepair =
-    "; remove what stands in its way and repair again, or move the folder aside, where all that trials have "
-    "logged stays in trials/, and begin the sweep anew";
+    "; remove what stands in its way and repair again, or rename the sweep's folder and begin the sweep "
+    "anew: "
+    "everything that trials have logged stays in trials/ of the renamed folder";
 constexpr const char* kFile = "state.sqlite";
 constexpr const char* kBegan = "began";
 constexpr const char* kSame = "same";
@@ -102,8 +104,8 @@ struct SweepState::Rows {
   explicit Rows(const fs::path& file, bool is_repaired = false)
       : is_new(is_new_and_sound(file)),
         database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kPatienceMs) {
-    // SQLite moves a log beside the file into it when it closes the file: it must not do so if the file is
-    // damaged.
+    // When SQLite closes the database, it merges the log beside it, state.sqlite-wal, into it. It must not do
+    // that if the database is damaged.
     keep_log_at_close(true);
     const int format = is_new ? kEmptyFormat : checked_format(database, file.parent_path());
     if (!is_repaired) expect_trials(database, file.parent_path(), format);
@@ -111,8 +113,8 @@ struct SweepState::Rows {
       throw DamagedDatabase("SQLite won't write it: its header is not as it was written",
                             format_has_checksums(format));
     keep_log_at_close(false);
-    // The file itself must always hold all that counts, under its seal: SQLite drops the part of a log that
-    // follows damage.
+    // No write-ahead log: SQLite silently drops what follows damage in one. In the database itself, the seal
+    // covers everything.
     if (const std::string mode = database.execAndGet("PRAGMA journal_mode = DELETE").getString();
         mode != "delete")
       throw Error("SQLite keeps its journal in mode '" + mode + "'");
@@ -294,7 +296,8 @@ PlanChange SweepState::take(const SweepPlan& plan, const SweepFacts& facts) {
     SQLite::Transaction whole(database);
     change.is_first = database.execAndGet("SELECT count(*) FROM trials WHERE position >= 0").getInt() == 0;
     database.exec("UPDATE trials SET status = 'waiting', reason = '' WHERE status = 'running'");
-    database.exec("UPDATE trials SET position = -2 WHERE position >= 0");  // until the new plan has them too
+    // -2 marks the trials of the old plan. The loop below gives those of the new plan their new position.
+    database.exec("UPDATE trials SET position = -2 WHERE position >= 0");
     SQLite::Statement keep(database,
                            "UPDATE trials SET position = ?, key_values = ?, program = ?, repeat = ?, "
                            "is_baseline = ? WHERE id = ?");
@@ -384,9 +387,9 @@ SweepRecord SweepRecord::read(const fs::path& folder) {
       const OnDisk before = on_disk(file);
       const bool is_whole = before.beside.empty();
       if (!is_whole) expect_sound_log(file);
-      // A whole file is read as one that nobody changes. SQLite then needs no files beside it, which a
-      // read-only folder does not allow, and which would otherwise stay there. A journal that a kill has left
-      // must be played back, and that takes a connection that may write.
+      // A whole file is read as one that nobody changes. SQLite then creates no files beside it: in a
+      // read-only folder it could not, and elsewhere it would leave them behind. A journal that a kill has
+      // left must be played back, and that takes a connection that may write.
       const char* const how = is_whole ? "?immutable=1" : "";
       const int mode = !is_whole && before.beside.string().ends_with("-journal") ? SQLite::OPEN_READWRITE
                                                                                  : SQLite::OPEN_READONLY;

@@ -45,7 +45,7 @@ struct TrialResult {
 /// A row of the state.
 struct Trial {
   PlannedTrial planned;
-  TrialResult result;  // status `waiting`: of no meaning yet
+  TrialResult result;  // but for its status, it means nothing while that is `waiting`
 };
 
 /// What a sweep is, for whoever reads its results later.
@@ -92,8 +92,8 @@ class SweepState {
   /// Nothing if there was no damage.
   const std::optional<Repair>& repair() const { return repair_; }
 
-  /// Makes `plan` the sweep's trials. Known results stay; a trial that was running waits again. The fact
-  /// `began` keeps its first value.
+  /// Replaces the sweep's trials by those of `plan`. Known results stay; a trial that was running waits
+  /// again. The fact `began` keeps its first value.
   PlanChange take(const SweepPlan& plan, const SweepFacts& facts);
 
   /// Those of the plan, in its order.

@@ -290,7 +290,7 @@ std::string table_text(const std::vector<ResultRow>& rows, const std::string& me
   column("trial", [&](const ResultRow& row) { return of(row.trial_seconds, duration_text_of); });
   column("speed-up",
          [&](const ResultRow& row) { return row.is_baseline ? "baseline" : of(row.speedup, times); });
-  column("sent a step", [&](const ResultRow& row) { return of(row.bytes_per_step, bytes_text_of); });
+  column("sent per step", [&](const ResultRow& row) { return of(row.bytes_per_step, bytes_text_of); });
   column("compression", [&](const ResultRow& row) { return of(row.compression, times); });
   column("memory", [&](const ResultRow& row) { return of(row.peak_memory_bytes, bytes_text_of); });
   column("GPU memory", [&](const ResultRow& row) { return of(row.peak_gpu_memory_bytes, bytes_text_of); });

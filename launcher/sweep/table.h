@@ -35,7 +35,7 @@ class Measures {
   std::map<std::string, double, std::less<>> values_;
 };
 
-/// The values without the seed, which trials that differ only in their seed or repeat have in common.
+/// The values without the seed: what trials that differ only in their seed or repeat have in common.
 Assignments without_seed(Assignments values);
 
 /// The trials that differ in their seed or repeat only.
@@ -87,11 +87,12 @@ struct BestRow {
 /// `rows`: sorted; the first has a metric. A row with a single trial is taken to have the first row's spread.
 BestRow best_row(const std::vector<const ResultRow*>& rows);
 
-/// Why the first of `rows` is not clearly the best, in words; empty if it is, or if it is the only one.
+/// Why the first of `rows` is not clearly the best, in words; empty if it is, or if all its trials are
+/// done and no other whole row has the metric.
 std::string doubt_of_best(const std::vector<ResultRow>& rows);
 
-/// Why rows have no speed-up, and what to do, if the baseline is_cold and another row is done; empty
-/// otherwise.
+/// Why rows have no speed-up, and what to do, if the baseline is_cold and another row has a trial that is
+/// done; empty otherwise.
 std::string speedup_remark(const std::vector<ResultRow>& rows);
 
 /// With the names of its members, without "is_"; a Measured as {"mean", "spread"}. Leaves out `is_cold`.

@@ -26,7 +26,8 @@ struct TrialPlan {
 /// The folder of the trial `id`, in that of its sweep.
 std::filesystem::path folder_of_trial(const std::filesystem::path& sweep, const std::string& id);
 
-/// Each of these files is whole or absent. Throws Error, naming the file.
+/// Each of these files is whole or absent. Throws Error, naming the file, or the program's folder if its
+/// name is not UTF-8.
 void write_plan(const std::filesystem::path& trial, const TrialPlan& plan);
 TrialPlan read_plan(const std::filesystem::path& trial);
 void write_result(const std::filesystem::path& trial, const std::string& id, const TrialResult& result);

@@ -86,14 +86,14 @@ class TrialRun {
 
   /// Suspends all its processes until resume(); suspended time does not count towards its time limit.
   void suspend();
-  /// Waits until it is suspended, which must precede resume(), but no longer than until `patience`.
+  /// Waits until the trial is suspended, or until the time `patience`. Call it before resume().
   void wait_until_suspended(Clock::time_point patience) const;
   void resume(Clock::duration suspended);
 
   /// For a trial that has ended: did a signal end it, or did it exit with 128 + n, as after a signal, without
   /// having been told to end?
   bool was_signalled() const;
-  /// Of one that has ended: nothing if it was interrupted before it was done.
+  /// The result of a trial that has ended; nothing if it was interrupted before it was done.
   std::optional<TrialResult> result_if_done();
   /// Of one that has ended, whatever ended it.
   TrialResult result();

@@ -210,7 +210,7 @@ Question Interview::more_question(const Answers& answers, const RunConfig& so_fa
   Question question;
   question.id = kMoreSettings;
   question.text = "Everything else keeps its default. Change settings of a table?";
-  question.accepts = "a table, or done";
+  question.accepts = "a table's name, or done";
   question.may_type = false;
   question.default_value = kNoMore;
   question.choices.push_back({kNoMore, "Write the file."});
@@ -246,7 +246,7 @@ std::string Interview::traffic(const RunConfig& config) const {
     sent = bytes_with_sharded_optimizer(*hook, *sent, static_cast<double>(parameters_));
   const auto whole = bytes_per_step(*catalog_.find_hook("no"), {}, *catalog_.find_wrapper("no"), shapes);
   return "in a step, each rank sends " + bytes_text(*sent) +
-         (*sent == *whole ? "" : " instead of " + bytes_text(*whole) + " without a hook") + " (for " +
+         (*sent == *whole ? "" : ", and without a hook " + bytes_text(*whole)) + " (for " +
          rounded_count_text(parameters_, "parameter") + ")";
 }
 

@@ -15,7 +15,8 @@
 
 namespace hookline {
 
-/// The parameters of one unit of a sharded model, of one dtype; either all get a gradient, or none does.
+/// The parameters of one unit of a sharded model, of one dtype. When it is made, either all of them
+/// require a gradient or none does.
 ///
 /// The module's variables stay the same objects, since an optimizer may hold them. Between steps, a
 /// variable's data is this rank's piece of the parameter: flat, and possibly empty. While the model computes,
@@ -28,7 +29,7 @@ namespace hookline {
 /// torch.distributed.fsdp.FullyShardedDataParallel.
 class FlatParameter {
  public:
-  /// Reduces `parameters` to this rank's pieces and drops their gradients. `unit` is the unit's name, for
+  /// Cuts `parameters` down to this rank's pieces and drops their gradients. `unit` is the unit's name, for
   /// errors. `share` broadcasts rank 0's values of all parameters at once. Existing views of a parameter that
   /// requires a gradient become unusable, unless its former memory holds more than this parameter.
   FlatParameter(const std::string& unit, std::vector<std::string> names, std::vector<at::Tensor> parameters,
@@ -80,8 +81,8 @@ class FlatParameter {
   /// True if `message` is the error of using a parameter's memory at the wrong time.
   bool is_own_message(const std::string& message) const;
 
-  /// Moves the gradient of parameter `index`, whole, to its place among all, in the layout of whole(); adds
-  /// it to one that is there.
+  /// Moves the whole gradient of parameter `index` to its place in the flat gradient, which is laid out like
+  /// whole(). If one is there already, adds to it.
   void collect_gradient(std::size_t index);
   /// All gradients, [ranks · shard_numel]: those that were collected and those that parameters still have;
   /// zeros where there is none.

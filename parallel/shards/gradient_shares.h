@@ -39,8 +39,8 @@ class GradientShares {
   /// They have been.
   void after_average();
 
-  /// A gradient for a checkpoint in the middle of a step: averaged over the ranks, it gives the averages so
-  /// far plus the mean of what was added since.
+  /// This rank's gradient for a checkpoint in the middle of a step. Averaging it over the ranks later gives
+  /// the averages so far plus the mean of what was added since.
   at::Tensor own_gradient(std::size_t index) const;
   /// Forgets what was averaged or put aside: the gradients now come from elsewhere, and are this rank's own.
   void forget();
@@ -60,7 +60,7 @@ class GradientShares {
     own,            // nothing that was averaged
     average,        // in this rank's share
     average_aside,  // the same, put aside; nothing was added since
-    others_on_top,  // this rank's own, of later backwards, and the share is aside
+    others_on_top,  // this rank's own gradient of later backwards; the averaged share is put aside
   };
   struct Gradient {
     Holds holds = Holds::own;

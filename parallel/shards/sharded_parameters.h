@@ -1,5 +1,5 @@
-// Which parameters are one rank's pieces of larger ones, or stepped in such pieces, for whatever keeps
-// tensors beside them.
+// Records which parameters are one rank's piece of a larger one, or are stepped in such pieces, for code that
+// keeps tensors by parameter: the state of optimizers, checkpoints.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,8 +33,8 @@ struct ShardedParameter {
   bool is_whole() const { return gradients != nullptr; }
 };
 
-/// The part of `whole`, which lies in memory as a sharded parameter does, that is `share`: a view,
-/// [share.count].
+/// The elements of `whole` that `share` names, as a view, [share.count]. `whole` must lie in memory as a
+/// sharded parameter does.
 at::Tensor part_of(const at::Tensor& whole, const Share& share);
 
 /// The sharded parameters of a run, by variable. Not synchronised.

@@ -41,8 +41,8 @@ Loaded load() {
   const CudaModule* module = function ? function() : nullptr;
   const std::string build = module ? module->build : "an unknown torch";
   if (build != HOOKLINE_BUILD_STAMP) {
-    loaded.problem = std::string(kCudaModuleFile) + " was built with " + build + ", the program with " +
-                     HOOKLINE_BUILD_STAMP + ": build both with the same";
+    loaded.problem = std::string(kCudaModuleFile) + " was built with " + build +
+                     "; the program was built with " + HOOKLINE_BUILD_STAMP + ": build both with the same";
     return loaded;
   }
   use_cuda_kernels(module->kernels);

@@ -144,7 +144,7 @@ TEST(Completion, RefusesOtherShells) {
   const ProcessResult result = Sandbox().run({"completion", "tcsh"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.err,
-            "hookline: error: there is no completion for 'tcsh': it is bash, zsh or fish\n  see: hookline "
+            "hookline: error: there is no completion for 'tcsh': choose bash, zsh or fish\n  see: hookline "
             "completion "
             "--help\n");
 }

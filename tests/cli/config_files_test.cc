@@ -157,7 +157,7 @@ TEST(ConfigUpdate, ShowsWhatItChangesAndChangesIt) {
       "\"info\" # as ever\n-prefix = false\n+prefix_template = \"\"\n";
   const ProcessResult dry = sandbox.run({"config", "update", "run.toml", "--dry-run"});
   EXPECT_EQ(dry.out, diff);
-  EXPECT_EQ(dry.err, "hookline: logging.prefix is now prefix_template, which is \"\" for none\n");
+  EXPECT_EQ(dry.err, "hookline: logging.prefix is now prefix_template, in which \"\" means no prefix\n");
   EXPECT_EQ(sandbox.read("run.toml"), old);
   const ProcessResult result = sandbox.run({"config", "update", "run.toml"});
   EXPECT_EQ(result.out, diff);
@@ -196,7 +196,10 @@ TEST(ConfigDiff, ShowsWhereTwoConfigsDiffer) {
 TEST(ConfigWhere, ShowsADanglingLinkThatLaunchRefuses) {
   const Sandbox sandbox;
   std::filesystem::create_symlink("/gone/run.toml", sandbox.folder.path() / "hookline.toml");
-  EXPECT_THAT(sandbox.run({"config", "where"}).out, HasSubstr("hookline.toml (the current folder): read\n"));
+  EXPECT_THAT(
+      sandbox.run({"config", "where"}).out,
+      HasSubstr("hookline.toml (the current folder): a link to a file that is not there, which hookline "
+                "launch refuses\n"));
   const ProcessResult result = sandbox.run({"launch", "/bin/true"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("hookline.toml: error: is a link to a file that is not there\n"
@@ -288,9 +291,9 @@ TEST(ConfigImport, WarnsOfSettingsThatAPythonScriptIgnores) {
       "start.sh", "accelerate launch --num_processes 2 --gradient_accumulation_steps 4 train.py --lr 1\n");
   EXPECT_THAT(
       sandbox.run({"config", "import", "start.sh"}).err,
-      HasSubstr("hookline: warning: 'train.py' is a Python script, and only a program that is built with "
-                "hookline acts on training.gradient_accumulation_steps: set these in the script itself, "
-                "unless it starts such a program\n"));
+      HasSubstr("hookline: warning: 'train.py' is a Python script, and only hookline's library acts on "
+                "training.gradient_accumulation_steps: set these in the script itself, unless it uses that "
+                "library\n"));
   sandbox.folder.write("start.sh", "torchrun --nproc-per-node 2 train.py\n");
   EXPECT_THAT(sandbox.run({"config", "import", "start.sh"}).err, Not(HasSubstr("Python script")));
 }

@@ -95,9 +95,10 @@ TEST(Estimate, CountsTheMemoryOfHookAuto) {
   EXPECT_GE(hook_of("low_rank"), 2 * gradients + 4.0 * 4 * (1024 + 512)) << "PowerSGD's error, P and Q";
   const ProcessResult result =
       sandbox.run({"estimate", "--shape", "1024x512", "--set", "ddp.comm_hook=auto"});
-  EXPECT_THAT(result.out,
-              HasSubstr("hook: the most that one takes while it is timed, on a copy of the gradients; "
-                        "hookline advise measures which is fastest\n"));
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("hook: the most memory that any hook takes while it is timed on a copy of the gradients; "
+                "hookline advise measures which is fastest\n"));
 }
 
 TEST(Estimate, CountsTheMemoryThatRanksOfAHostShare) {
@@ -371,7 +372,7 @@ TEST(Estimate, SaysWhatIsWrong) {
   EXPECT_THAT(error({"--parameters", "5", "--link", "fast"}), HasSubstr("--link 'fast' is no speed"));
   EXPECT_EQ(
       error({"--parameters", "5", "--optimizer", "lion"}),
-      "hookline: error: there is no optimizer 'lion': it is sgd, momentum, adagrad, rmsprop, adam or adamw");
+      "hookline: error: there is no optimizer 'lion': choose sgd, momentum, adagrad, rmsprop, adam or adamw");
   EXPECT_EQ(error({"--parameters", "5", "--unit", "6"}),
             "hookline: error: --unit 6 is more than the model's 5 parameters");
   EXPECT_EQ(error({"none"}),

@@ -179,7 +179,7 @@ TEST(FatalSignal, NamesTheProcessThatSentIt) {
   EXPECT_THAT(result.err, HasSubstr("\n    SIGBUS: process " + std::to_string(getpid()) + " sent it\n"));
 }
 
-TEST(FatalSignal, SentToTerminateARankIsNotReported) {
+TEST(FatalSignal, SentToTerminateARankLeavesNoErrorFile) {
   for (const int signal : {SIGTERM, SIGINT, SIGKILL}) {
     const Sandbox sandbox;
     Process process(HOOKLINE_BINARY, sandbox.options({"launch", CRASHING_RANK, "wait"}));

@@ -93,7 +93,8 @@ class FaultyRun {
     process_.emplace("unshare", options);
   }
   ~FaultyRun() {
-    for (const pid_t pid : running_with(mark_)) kill(pid, SIGKILL);  // only after a failure
+    for (const pid_t pid : running_with(mark_))
+      kill(pid, SIGKILL);  // there are none unless the test has failed
   }
   FaultyRun(const FaultyRun&) = delete;
   FaultyRun& operator=(const FaultyRun&) = delete;
@@ -347,7 +348,7 @@ std::vector<Fault> faults() {
          kill_process(run.agent(), SIGKILL);
        }},
       {"the agent",
-       "SIGTERM, which only the launcher passes on; the ranks exit with 0",
+       "SIGTERM, which it ignores unless it comes from the launcher; the ranks exit with 0",
        kRunning,
        0,
        kLeft,
@@ -546,7 +547,7 @@ TEST_P(KilledAtOnce, LeaveNoProcessNoPortAndNoControlGroup) {
   constexpr int kRuns = 10;
   const std::string bounds = GetParam().bounds;
   if (const std::string why = refusal_of(bounds); !why.empty())
-    GTEST_SKIP() << "this user may make no namespaces: " << why;
+    GTEST_SKIP() << "this user is not allowed to make namespaces: " << why;
   for (int i = 0; i < kRuns; ++i) {
     FaultyRun run({}, {},
                   {"--set", "launch.isolation=" + std::string(bounds == "pid" ? "pid" : "none"), "--set",
@@ -558,7 +559,7 @@ TEST_P(KilledAtOnce, LeaveNoProcessNoPortAndNoControlGroup) {
     const std::string err = run.err();
     const bool has_group =
         std::regex_search(err, group, std::regex("the ranks' control group is (/.*/hookline-run-[0-9]+)"));
-    if (bounds == "group" && !has_group) GTEST_SKIP() << "this user may make no control group";
+    if (bounds == "group" && !has_group) GTEST_SKIP() << "this user is not allowed to make a control group";
     EXPECT_EQ(has_group, bounds == "group") << err;
     const std::vector<pid_t> pids = victims(run);
     for (const pid_t pid : pids) ASSERT_GT(pid, 0);

@@ -156,10 +156,12 @@ TEST(LockedFolder, OfTrialsIsNamedByTheirReport) {
   const ProcessResult result = stranger.run({"report", "results"});
   fs::permissions(results / "trials", fs::perms::owner_all);
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.err.substr(0, result.err.find("hookline: the report is"))
-                .find("hookline: warning: the report lacks what 6 files of trials hold; the first: "
-                      "'results/trials/"),
-            0u)
+  EXPECT_EQ(
+      result.err.substr(0, result.err.find("hookline: the report is"))
+          .find(
+              "hookline: warning: the report lacks what could not be read of the trials: 6 files, the first: "
+              "'results/trials/"),
+      0u)
       << result.err;
   EXPECT_THAT(result.err,
               HasSubstr("' can't be reached: this user may not enter the folder 'results/trials'\n"));

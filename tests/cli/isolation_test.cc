@@ -227,7 +227,7 @@ TEST_F(Isolated, LeavesNothingBehindWhenItIsKilledWhileItIsStopped) {
   EXPECT_TRUE(eventually([&] { return all().empty(); })) << all().size() << " are left";
 }
 
-TEST_F(Isolated, GivesRanksTheirOwnProcButTheHostsUsersFilesAndNetwork) {
+TEST_F(Isolated, GivesRanksTheirOwnProcButTheHostsIdsFilesAndNetwork) {
   SKIP_IF_REFUSED();
   sandbox_.script(
       "train",
@@ -314,7 +314,7 @@ class IsolationRefused : public Isolated {
   void expect_refusal(const std::string& spoil, const std::string& wrapper, const std::string& error) {
     sandbox_.script("train", "echo started >started\n");
     if (in_user_namespace(options({}), spoil + "\n" + wrapper + " true").exit_code != 0)
-      GTEST_SKIP() << "this system lets a test make no user namespace of its own";
+      GTEST_SKIP() << "this system does not let a test make its own user namespace";
     const ProcessResult result =
         in_user_namespace(options({}), spoil + "\nexec " + wrapper +
                                            " " HOOKLINE_BINARY " launch --set launch.isolation=pid ./train");
@@ -412,7 +412,7 @@ TEST_P(ControlGroup, HoldsTheRanksAndIsRemovedWithTheRun) {
                                             "launch.grace_period_seconds=0.5", "./train"}));
   for (const char* ready : {"ready 0", "ready 1", "ready 2"}) ASSERT_TRUE(process.wait_for(ready));
   const std::filesystem::path group = group_of(process.pid(), sandbox_);
-  if (group.empty()) GTEST_SKIP() << "this user may make no control group";
+  if (group.empty()) GTEST_SKIP() << "this user is not allowed to make a control group";
   const pid_t sentinel = sentinel_of(process.pid()), agent = agent_of(process.pid());
   EXPECT_TRUE(eventually([&] {
     return all_but({process.pid(), sentinel, agent}).size() == 3 * kFamilySize;
@@ -441,7 +441,7 @@ class LeftControlGroup : public Isolated {
     EXPECT_TRUE(eventually([&] { return rmdir(above_.c_str()) == 0; })) << above_;
   }
   void SetUp() override {
-    if (above_.empty()) GTEST_SKIP() << "this user may make no control group";
+    if (above_.empty()) GTEST_SKIP() << "this user is not allowed to make a control group";
     ASSERT_EQ(mkdir(above_.c_str(), 0755), 0) << above_;
   }
 
@@ -521,7 +521,8 @@ TEST_F(NestedControlGroup, IsRemovedWithTheRun) {
   EXPECT_THAT(result.err, Not(HasSubstr("error")));
   std::string group = sandbox_.read("group");
   group.pop_back();
-  if (group.find("/hookline-run-") == group.npos) GTEST_SKIP() << "this user may make no control group";
+  if (group.find("/hookline-run-") == group.npos)
+    GTEST_SKIP() << "this user is not allowed to make a control group";
   EXPECT_FALSE(std::filesystem::exists(group));
 }
 

@@ -55,12 +55,13 @@ TEST(Launch, OmitsPrefixesOnRequest) {
   const Sandbox sandbox;
   const ProcessResult colours = sandbox.run(
       {"launch", "--set", "logging.prefix_template=\x1b[1;32m${rank}\x1b[0m\x1b]0;title\a ", "echo", "x"});
-  EXPECT_EQ(colours.out, "\x1b[1;32m0\x1b[0m\\x1b]0;title\\x07 x\n") << "colours alone reach a terminal";
+  EXPECT_EQ(colours.out, "\x1b[1;32m0\x1b[0m\\x1b]0;title\\x07 x\n")
+      << "of the escape sequences in a prefix, only colours are passed on";
   const ProcessResult result = sandbox.run({"launch", "--set", "logging.prefix_template=", "echo", "plain"});
   EXPECT_EQ(result.out, "plain\n");
 }
 
-TEST(Launch, ShowsTheSelectedOutputAndLogsAllOfIt) {
+TEST(Launch, ShowsOnlyTheSelectedOutputButLogsEverything) {
   const auto show = [](const std::vector<std::string>& sets) {
     const Sandbox sandbox;
     sandbox.script("train", "echo out; echo err >&2\n");
@@ -89,7 +90,7 @@ TEST(Launch, ShowsTheSelectedOutputAndLogsAllOfIt) {
   EXPECT_THAT(show({"logging.show=none"}), ::testing::Pair(ElementsAre(), ElementsAre()));
 }
 
-TEST(Launch, KeepsEveryByteOfARankThatWritesAsFastAsItCanInLittleMemory) {
+TEST(Launch, UsesLittleMemoryAndLosesNoByteOfARankThatWritesFast) {
   constexpr std::uintmax_t kBytes =
       testing::kSanitized ? 32 << 20 : 256 << 20;  // memory is measured only without a sanitizer
   for (const std::string show : {"none", "all"}) {
@@ -236,7 +237,7 @@ else:
     print(address, port == int(os.environ["MASTER_PORT"]), sockets == [int(given)],
           store.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN), os.environ["MASTER_ADDR"])
 )");
-  // A shell script hides Python from the launcher, which gives no rank of a Python program the socket.
+  // The launcher withholds the socket from a Python program, so a shell script hides that this is one.
   sandbox.script("look", "exec python3 look.py\n");
   const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "3", "./look"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -473,9 +474,10 @@ TEST(Launch, RefusesAPlugInBuiltForAnotherTorch) {
       sandbox.run({"launch", "--config", "run.toml", ROWS_ONLY_FOLDER "/plain_program"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("old_plugin.so' can't be used\n"));
-  EXPECT_THAT(result.err,
-              HasSubstr("~ it was built with torch 1.2.3, hookline 0.1.0, the program with torch 2.11.0, "
-                        "hookline 0.1.0: build both with the same\n"));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("~ it was built with torch 1.2.3, hookline 0.1.0; the program was built with torch 2.11.0, "
+                "hookline 0.1.0: build both with the same\n"));
   EXPECT_FALSE(sandbox.has("hookline-runs"));
 
   // A program without build information is accepted: it checks the build itself when it loads the plug-in.
@@ -509,12 +511,12 @@ TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
       "  ddp.comm_hook = \"power_sgd\" (from file run.toml:2:1)\n"
       "  training.max_steps = 2000 (from file run.toml:4:1)\n";
   const std::string at_start =
-      "hookline: warning: './train' is a script, so these settings have no effect unless it starts a "
-      "program that is built with hookline:\n" +
+      "hookline: warning: './train' is a script, so these settings have no effect unless it uses "
+      "hookline's library or starts a program that does:\n" +
       settings;
   const std::string at_end =
-      "hookline: warning: no rank has read the config, so these settings had no effect (a program that is "
-      "built with hookline reads it in Accelerator::from_env):\n" +
+      "hookline: warning: no rank has read the config, so these settings had no effect (hookline's library "
+      "reads it in Accelerator::from_env and, in Python, in hookline.apply):\n" +
       settings;
   const ProcessResult script = sandbox.run({"launch", "--config", "run.toml", "./train"});
   EXPECT_EQ(script.exit_code, 0);
@@ -558,15 +560,15 @@ TEST(Launch, PrefersTheSchedulersAddressToTheFiles) {
   const ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err,
-            "hookline: rendezvous.main_address is 127.0.0.1, by OMPI_COMM_WORLD_LOCAL_SIZE, which overrides "
+            "hookline: OMPI_COMM_WORLD_LOCAL_SIZE sets rendezvous.main_address to 127.0.0.1, overriding "
             "login.example (from file run.toml:4:1); --set rendezvous.main_address=VALUE overrides both\n"
-            "hookline: Open MPI: node 0 of 2, which meet at 127.0.0.1\n");
+            "hookline: Open MPI: node 0 of 2; the nodes meet at 127.0.0.1\n");
   EXPECT_THAT(result.out, HasSubstr("MASTER_ADDR=127.0.0.1\n"));
 
   // An address given on the command line wins over the scheduler's.
   options.arguments.insert(options.arguments.begin() + 1, {"--set", "rendezvous.main_address=localhost"});
   const ProcessResult given = testing::run_process(HOOKLINE_BINARY, options);
-  EXPECT_EQ(given.err, "hookline: Open MPI: node 0 of 2, which meet at localhost\n");
+  EXPECT_EQ(given.err, "hookline: Open MPI: node 0 of 2; the nodes meet at localhost\n");
 }
 
 /// The result of a dry run of one rank with a scheduler's variables set.
@@ -584,7 +586,7 @@ ProcessResult dry_run_under(const Sandbox& sandbox,
 constexpr const char* kAlone =
     "; this launch runs alone, as a run of one node\n  if it is one of several, set [launch] nnodes and "
     "node_rank, "
-    "and [rendezvous] main_address; nnodes = 1 says that it is not\n";
+    "and [rendezvous] main_address; set nnodes = 1 if it is not\n";
 
 TEST(Launch, IgnoresAHostListThatIsNotARegularFile) {
   const Sandbox sandbox;
@@ -644,20 +646,20 @@ TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
     return testing::run_process(HOOKLINE_BINARY, options);
   };
   const auto overrides = [](const std::string& value, const std::string& from) {
-    return "hookline: rendezvous.main_address is " + value + ", by " + from +
-           ", which overrides localhost (from file run.toml:4:1); --set rendezvous.main_address=VALUE "
+    return "hookline: " + from + " sets rendezvous.main_address to " + value +
+           ", overriding localhost (from file run.toml:4:1); --set rendezvous.main_address=VALUE "
            "overrides "
            "both\n";
   };
   const Variables pbs = {{"PBS_JOBID", "1.s"}, {"PBS_NODEFILE", nodes}, {"PBS_TASKNUM", "2"}};
   Variables second = pbs;
   second.emplace_back("PBS_NODENUM", "1");
-  EXPECT_EQ(launch(second).err,
-            overrides("127.0.0.3", "PBS_NODEFILE") + "hookline: PBS: node 1 of 2, which meet at 127.0.0.3\n");
+  EXPECT_EQ(launch(second).err, overrides("127.0.0.3", "PBS_NODEFILE") +
+                                    "hookline: PBS: node 1 of 2; the nodes meet at 127.0.0.3\n");
   EXPECT_EQ(launch(pbs).err,
             "hookline: warning: the hosts of PBS's job, in PBS_NODEFILE, do not include this one, " +
                 testing::host_name() + "\n" + overrides("127.0.0.3", "PBS_NODEFILE") +
-                "hookline: PBS: a node of 2, which meet at 127.0.0.3\n");
+                "hookline: PBS: one node of 2; the nodes meet at 127.0.0.3\n");
   const Variables script = {
       {"PBS_JOBID", "1.s"}, {"PBS_NODEFILE", nodes}, {"PBS_TASKNUM", "1"}, {"PBS_NODENUM", "0"}};
   const ProcessResult refused = launch(script);
@@ -670,19 +672,19 @@ TEST(Launch, SaysWhichAddressWinsUnderEachScheduler) {
   EXPECT_THAT(launch(hydra).err,
               AllOf(StartsWith("hookline: Hydra's variables do not say where"),
                     EndsWith(": rendezvous.main_address stays localhost (from file run.toml:4:1)\n"
-                             "hookline: Hydra: node 1 of 2, which meet at localhost\n")));
-  EXPECT_EQ(
-      launch({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}).err,
-      overrides("127.0.0.1", "MPI_LOCALNRANKS") + "hookline: Hydra: node 1 of 2, which meet at 127.0.0.1\n");
+                             "hookline: Hydra: node 1 of 2; the nodes meet at localhost\n")));
+  EXPECT_EQ(launch({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}}).err,
+            overrides("127.0.0.1", "MPI_LOCALNRANKS") +
+                "hookline: Hydra: node 1 of 2; the nodes meet at 127.0.0.1\n");
   EXPECT_EQ(
       launch({{"LSB_JOBID", "1"}, {"LSB_HOSTS", "127.0.0.5 127.0.0.6"}}, {"--set", "launch.node_rank=1"}).err,
       "hookline: warning: the hosts of LSF's job, in LSB_HOSTS, do not include this one, " +
           testing::host_name() + "\n" + overrides("127.0.0.5", "LSB_HOSTS") +
-          "hookline: LSF: node 1 of 2, which meet at 127.0.0.5\n");
+          "hookline: LSF: node 1 of 2; the nodes meet at 127.0.0.5\n");
   EXPECT_EQ(launch({{"JOB_ID", "1"}, {"PE_HOSTFILE", nodes}}, {"--set", "launch.node_rank=1"}).err,
             "hookline: warning: the hosts of Grid Engine's job, in PE_HOSTFILE, do not include this one, " +
                 testing::host_name() + "\n" + overrides("127.0.0.3", "PE_HOSTFILE") +
-                "hookline: Grid Engine: node 1 of 2, which meet at 127.0.0.3\n");
+                "hookline: Grid Engine: node 1 of 2; the nodes meet at 127.0.0.3\n");
 }
 
 TEST(Launch, UnderHydrasMpiexecFindsItsNodeRank) {
@@ -700,7 +702,7 @@ TEST(Launch, UnderHydrasMpiexecFindsItsNodeRank) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   for (const char* node : {"0", "1"})
     EXPECT_THAT(result.out + result.err,
-                HasSubstr(std::string("Hydra: node ") + node + " of 2, which meet at 127.0.0.1\n"));
+                HasSubstr(std::string("Hydra: node ") + node + " of 2; the nodes meet at 127.0.0.1\n"));
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST(New, NeverOverwritesExistingFiles) {
   EXPECT_EQ(name.exit_code, 2);
   EXPECT_THAT(name.err, HasSubstr("'My_Project' can't name a project and its jobs: a name must begin with "));
   EXPECT_EQ(sandbox.run({"new", "a", "--variant", "big"}).err,
-            "hookline: error: there is no variant 'big': it is minimal, custom-hook or sharded\n  see: "
+            "hookline: error: there is no variant 'big': choose minimal, custom-hook or sharded\n  see: "
             "hookline new "
             "--help\n");
   EXPECT_FALSE(sandbox.has("a"));

@@ -8,7 +8,8 @@
 
 namespace hookline::testing {
 
-/// A temporary folder to run in, with an environment free of settings from the test machine.
+/// A temporary folder to run in, where the test machine's config files and GPUs and some variables are
+/// hidden; all other variables are inherited.
 class Sandbox {
  public:
   ProcessOptions options(std::vector<std::string> arguments) const {

@@ -95,7 +95,7 @@ TEST(Stall, SaysWhenEveryRankIsInACollective) {
   EXPECT_THAT(
       result.err,
       HasSubstr(
-          "\n  it waits in a collective, as all ranks of this host do: they do not make the same calls, or "
+          "\n  it waits in a collective, as all ranks of this host do: either they make different calls, or "
           "wait for a rank of another host\n"));
 }
 
@@ -220,7 +220,7 @@ TEST(Status, IsAPeriodicPlainLineWithoutATerminal) {
   EXPECT_THAT(result.err, Not(HasSubstr("\x1b")));
 }
 
-TEST(Status, IsALiveLineOnATerminalThatOutputDoesNotBreak) {
+TEST(Status, IsALiveLineOnATerminalAndOutputDoesNotBreakIt) {
   const Sandbox sandbox;
   bash_script(sandbox, "tell step=10\nuntil [ -e go ]; do sleep 0.01; done\necho one line\necho two lines\n");
   // script(1) gives it a pseudo-terminal.

@@ -335,7 +335,7 @@ TEST_P(Told, ForwardsTheSignalToTheRanks) {
 
 INSTANTIATE_TEST_SUITE_P(Supervision, Told, ::testing::Values(SIGUSR1, SIGUSR2));
 
-TEST(Supervision, StopsWhatRanksThatSucceededLeftBehind) {
+TEST(Supervision, StopsProcessesThatSuccessfulRanksLeftBehind) {
   const Sandbox sandbox;
   sandbox.script("train", "sleep 600 & echo $! >child.pid\n");
   const ProcessResult result = sandbox.run({"launch", "./train"});

@@ -31,6 +31,19 @@ TEST(Usage, PrintsTheVersion) {
   EXPECT_EQ(result.exit_code, 0);
 }
 
+TEST(Usage, SaysThatABuildTreeHasNoCmakePackage) {
+  const std::filesystem::path folder =
+      (std::filesystem::path(HOOKLINE_BINARY).parent_path().parent_path() / "lib/cmake/hookline");
+  expect_error(
+      {"--cmake-dir"},
+      "hookline: error: '" + folder.string() +
+          "' has no hooklineConfig.cmake: this is the launcher alone, or a build that is not "
+          "installed\n"
+          "  install hookline's C++ library for your torch: its Debian package or .tar.gz, or a checkout "
+          "with cmake --install\n",
+      1);
+}
+
 TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {
   const Sandbox sandbox;
   const std::vector<std::pair<std::vector<std::string>, std::string>> commands = {
@@ -92,7 +105,7 @@ Usage: hookline launch [flags] program [arguments]
 Options:
   -h,--help                         Print this and exit
   --config FILE                     TOML file to read; else the one that 'hookline config where' names
-  --profile NAME                    Let the values of [profile.NAME] override the file's others
+  --profile NAME                    Let the values of [profile.NAME] override the file's other values
   --processes-per-node N            Ranks on this host, or auto: one per GPU, 1 on the CPU
   --comm-hook HOOK                  Gradient communication hook (see: hookline hooks list)
   --comm-wrapper WRAPPER            Precision that the hook communicates in: no, fp16, bf16

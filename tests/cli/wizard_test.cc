@@ -71,7 +71,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
    [no] > fp16
 
 4. Everything else keeps its default. Change settings of a table?
-   (more: a table, or done)
+   (more: a table's name, or done)
    1) done      Write the file.
    2) launch    omp_num_threads, grace_period_seconds, binding and 6 more
    3) ddp       broadcast_buffers, bucket_cap_mb, find_unused_parameters and 4 more
@@ -82,7 +82,7 @@ TEST(Wizard, TakesItsAnswersFromAPipe) {
 --- hookline.toml
 )" + kFp16File +
                 R"(---
-in a step, each rank sends 20 MB instead of 40 MB without a hook (for 10 million parameters)
+in a step, each rank sends 20 MB, and without a hook 40 MB (for 10 million parameters)
 run it: hookline launch ./train
 )");
 }
@@ -236,7 +236,7 @@ TEST(Wizard, WrapsTextToTheTerminalWidth) {
   EXPECT_EQ(terminal.exit_code(), 130);
 }
 
-TEST(Wizard, FoldsALongAnswerThatStaysOnTheScreen) {
+TEST(Wizard, WrapsALongAnswerThatStaysOnTheScreen) {
   const Sandbox sandbox;
   Terminal terminal(HOOKLINE_BINARY, on("xterm", sandbox));
   ASSERT_TRUE(terminal.shows("1. How many machines?"));

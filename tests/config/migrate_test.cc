@@ -40,9 +40,10 @@ TEST(Migrate, ChangesProfilesToo) {
   EXPECT_EQ(
       migrated.text,
       "schema_version = 2\n[logging]\n[profile.plain.logging]\nprefix_template = \"\"\n[ddp]\ndim = 0\n");
-  EXPECT_THAT(migrated.changes,
-              ElementsAre("logging.prefix is now prefix_template, which is \"\" for none",
-                          "profile.plain.logging.prefix is now prefix_template, which is \"\" for none"));
+  EXPECT_THAT(
+      migrated.changes,
+      ElementsAre("logging.prefix is now prefix_template, in which \"\" means no prefix",
+                  "profile.plain.logging.prefix is now prefix_template, in which \"\" means no prefix"));
 }
 
 TEST(Migrate, LeavesACurrentFileUnchanged) {
@@ -65,12 +66,12 @@ TEST(Migrate, RefusesAVersionThatItDoesNotKnow) {
 
 TEST(Migrate, IsSuggestedForAKeyOfAnOlderVersion) {
   const TempFolder folder;
-  EXPECT_EQ(
-      report_of("[logging]\nprefix = false\n"),
-      "run.toml:2:1: error: unknown key 'prefix' in [logging]\n"
-      "  2 | prefix = false\n"
-      "    | ^~~~~~ a key of schema version 1, now prefix_template, which is \"\" for none: `hookline config "
-      "update FILE` changes it\n");
+  EXPECT_EQ(report_of("[logging]\nprefix = false\n"),
+            "run.toml:2:1: error: unknown key 'prefix' in [logging]\n"
+            "  2 | prefix = false\n"
+            "    | ^~~~~~ a key of schema version 1, now prefix_template, in which \"\" means no prefix: "
+            "`hookline config "
+            "update FILE` changes it\n");
 }
 
 }  // namespace

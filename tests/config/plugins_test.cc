@@ -100,8 +100,8 @@ TEST(Plugins, BuiltAgainstAnotherTorchAreRefused) {
   const TempFolder folder;
   EXPECT_THAT(report_of_ddp(plugins("old_plugin")),
               AllOf(HasSubstr("run.toml:2:11: error: plug-in '" + file("old_plugin") + "' can't be used\n"),
-                    HasSubstr("~ it was built with torch 1.2.3, hookline 0.1.0, the program with " + kBuild +
-                              ": build both with the same\n")));
+                    HasSubstr("~ it was built with torch 1.2.3, hookline 0.1.0; the program was built with " +
+                              kBuild + ": build both with the same\n")));
 }
 
 TEST(Plugins, ThatNameAHookTwiceAreRefused) {

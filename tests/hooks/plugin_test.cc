@@ -54,8 +54,8 @@ TEST(LoadPlugin, RefusesWhatTheLauncherRefuses) {
   EXPECT_THAT(error_of_loading("/nowhere/libmine.so", registry),
               HasSubstr("plug-in '/nowhere/libmine.so' is not there: "));
   EXPECT_THAT(error_of_loading(kFolder + "/old_plugin.so", registry),
-              AllOf(HasSubstr("old_plugin.so' can't be used: it was built with torch 1.2.3, hookline 0.1.0, "
-                              "the program with torch "),
+              AllOf(HasSubstr("old_plugin.so' can't be used: it was built with torch 1.2.3, hookline 0.1.0; "
+                              "the program was built with torch "),
                     HasSubstr(": build both with the same")));
   EXPECT_THAT(error_of_loading(kFolder + "/taken_plugin.so", registry),
               HasSubstr("taken_plugin.so' can't be used: hook 'fp16' is there already"));

@@ -211,8 +211,8 @@ inline bool release_block() {
 // The linker's symbols for the section's bounds; absent if no kernel has shared memory.
 extern "C" [[gnu::weak]] unsigned char __start_cuda_shared[], __stop_cuda_shared[];
 
-/// Fills shared memory with NaN, or -1, which no kernel should read. Also fills the sanitizer's redzones
-/// around variables.
+/// Fills shared memory with bytes that no kernel should read: NaN as a float, -1 as an integer. Also fills
+/// the sanitizer's redzones around variables.
 [[gnu::no_sanitize_address]] inline void fill_shared_memory() {
   for (volatile unsigned char* byte = __start_cuda_shared; byte != __stop_cuda_shared; ++byte) *byte = 0xFF;
 }

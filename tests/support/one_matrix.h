@@ -17,7 +17,7 @@ inline at::Tensor flat(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.view({tensor.numel()}) : tensor;
 }
 
-/// matrix += added, and P = M·Q of the sum.
+/// matrix += added, then P = matrix·Q.
 inline void add_and_multiply(const at::Tensor& matrix, const at::Tensor& added, const at::Tensor& q,
                              const at::Tensor& p, Kernels kernels = Kernels::best) {
   accumulate_and_multiply(one_matrix(matrix, q), flat(matrix), {}, flat(added), {flat(p), flat(q)}, kernels);

@@ -61,7 +61,7 @@ class FoldersLeft {
     folders_[folder] = getpid();
   }
 
-  // A forked child keeps its parent's folders.
+  // A forked child must not delete the folders that its parent made.
   void remove(fs::path folder) {
     const std::lock_guard lock(mutex_);
     std::error_code ignored;

@@ -1,5 +1,5 @@
-// A program or plug-in as the launcher sees it: its build information and the rows of its hooks, if it has
-// any, without the hooks themselves.
+// A program or plug-in as the launcher sees it: its build information and, if it has hooks, their rows (the
+// JSON in its ELF section hookline_hooks that describes each), without the hooks themselves.
 #ifdef HOOK_ROW
 [[gnu::used, gnu::retain, gnu::section("hookline_hooks")]] static const char row[] = HOOK_ROW;
 #endif

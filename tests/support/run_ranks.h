@@ -12,12 +12,14 @@ namespace hookline::testing {
 
 using RankBody = std::function<void(const std::shared_ptr<World>& world)>;
 
-/// `wanted`, adjusted to the environment: no shared memory if HOOKLINE_LAUNCH__BACKEND is gloo, as in a run;
-/// if TESTED_RANKS is on_two_hosts, every second rank is on a second host, unless `wanted` names one.
+/// `wanted`, adjusted to the environment: no shared memory if HOOKLINE_LAUNCH__BACKEND is gloo, as in a run,
+/// unless `wanted` asks for it always; if TESTED_RANKS is on_two_hosts, every second rank is on a second
+/// host, unless `wanted` names one.
 Placement placed(int rank, Placement wanted = {});
 
 /// Calls `body` once per rank, each on its own thread, with a World made from placed(rank, placement) and an
-/// in-memory store. The ranks communicate over shared memory, or over Gloo on the loopback interface. Waits
+/// in-memory store. The ranks communicate over shared memory, over Gloo on the loopback interface, or as
+/// `placement` says. Waits
 /// for all and rethrows the exception of the lowest rank that failed. GoogleTest's non-fatal assertions work
 /// inside.
 void run_ranks(int ranks, const RankBody& body, const Placement& placement = {});

@@ -86,7 +86,7 @@ int completion(const Arguments& arguments) {
   static const std::map<std::string, const char*> scripts = {{"bash", kBash}, {"zsh", kZsh}, {"fish", kFish}};
   const auto script = scripts.find(parser.plain()[0]);
   if (script == scripts.end())
-    throw UsageError("there is no completion for '" + parser.plain()[0] + "': it is bash, zsh or fish");
+    throw UsageError("there is no completion for '" + parser.plain()[0] + "': choose bash, zsh or fish");
   std::cout << script->second << std::flush;
   return kSuccess;
 }

@@ -37,7 +37,7 @@ double optimizer_buffers(const std::string& name) {
   if (name == "momentum" || name == "adagrad" || name == "rmsprop") return 1;
   if (name == "adam" || name == "adamw") return 2;
   throw UsageError("there is no optimizer '" + name +
-                   "': it is sgd, momentum, adagrad, rmsprop, adam or adamw");
+                   "': choose sgd, momentum, adagrad, rmsprop, adam or adamw");
 }
 
 /// What one rank needs, in bytes.
@@ -325,9 +325,8 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
           ")\n";
   if (chooses_hook(config))
     text +=
-        "hook: the most that one takes while it is timed, on a copy of the gradients; hookline advise "
-        "measures which "
-        "is fastest\n";
+        "hook: the most memory that any hook takes while it is timed on a copy of the gradients; hookline "
+        "advise measures which is fastest\n";
   if (question.sharing > 0) {
     text += "shared: a rank's part of the memory through which the " + std::to_string(question.sharing) +
             " ranks of a host communicate; all of it is " +

@@ -74,7 +74,7 @@ const Variant& variant_named(const std::string& name) {
     if (variant.name == name) return variant;
     names += (names.empty() ? "" : &variant == &kVariants.back() ? " or " : ", ") + std::string(variant.name);
   }
-  throw UsageError("there is no variant '" + name + "': it is " + names);
+  throw UsageError("there is no variant '" + name + "': choose " + names);
 }
 
 std::string config_of(const Variant& variant) {

@@ -105,7 +105,9 @@ int report(const Arguments& arguments) {
   if (output.empty()) output = folders[0] / "report.html";
   expect_apart({{"--output", output}, {"--csv", csv}, {"--jsonl", json_lines}});
   if (output == "-" && !plots.empty())
-    throw UsageError("--plots draws the page from its file: say where that is with --output FILE");
+    throw UsageError(
+        "--plots draws the charts from the page's file, so the page can't go to standard output: name a file "
+        "with --output FILE");
   SweepResults results;
   try {
     results = read_sweep_results(folders);

@@ -321,7 +321,7 @@ int submit(const Arguments& arguments) {
   if (std::find(schedulers.begin(), schedulers.end(), request.scheduler) == schedulers.end())
     throw UsageError(request.scheduler.empty() ? "--scheduler is missing: slurm, kubernetes or mpirun"
                                                : "there is no scheduler '" + request.scheduler +
-                                                     "': it is slurm, kubernetes or mpirun");
+                                                     "': choose slurm, kubernetes or mpirun");
   std::vector<std::string> program = parser.plain();
   if (!program.empty() && program[0].ends_with(".toml") && request.config.file.empty()) {
     request.config.file = program[0];
@@ -372,7 +372,9 @@ int submit(const Arguments& arguments) {
     if (request.scheduler == "mpirun") {
       const auto command =
           launch_command(request, resolution.config, own_program(), config_file, profile, program);
-      if (!request.print) throw UsageError("you run mpirun yourself: --print shows the line");
+      if (!request.print)
+        throw UsageError(
+            "hookline does not start mpirun: print its command with --print, and run it yourself");
       std::cout << mpirun_line(request, command) << "\n" << std::flush;
       return kSuccess;
     }
@@ -389,7 +391,9 @@ int submit(const Arguments& arguments) {
                          ": name the job with --name");
       if (!request.print)
         throw UsageError(
-            "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
+            "hookline does not submit to Kubernetes itself: pipe the manifest to kubectl: hookline submit … "
+            "--print … | "
+            "kubectl apply -f -");
       const std::string manifest = manifest_of(
           request, resolution.config, config_text(resolution),
           launch_command(request, resolution.config, "hookline", "/etc/hookline/run.toml", "", program));

@@ -74,7 +74,7 @@ int sweep(const Arguments& arguments) {
     list_never_starting(plan, same, flags.dry_run ? plan.never_starting.size() : kMostShown);
     if (!program.empty()) warn_of_script(program, points.keys_of_ranks());
     if (plan.trials.empty()) {
-      log::error("'" + file.string() + "' comes to no trial that can run");
+      log::error("none of the trials in '" + file.string() + "' can run");
       return kBadInput;
     }
     if (flags.dry_run) {

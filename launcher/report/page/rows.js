@@ -64,7 +64,7 @@ const kColumns = [
   { name: "metric", title: metricTitle, digits: 5, better: smallerIsBetter ? "low" : "high" },
   { name: "step_seconds", title: "Step", units: kTimeUnits, better: "low", axis: "time of a step" },
   { name: "trial_seconds", title: "Trial", units: kTimeUnits, better: "low", axis: "time of a trial" },
-  { name: "bytes_per_step", title: "Sent a step", units: kByteUnits, better: "low", axis: "what a rank sends in a step" },
+  { name: "bytes_per_step", title: "Sent per step", units: kByteUnits, better: "low", axis: "what a rank sends in a step" },
   { name: "compression", title: "Compression", suffix: "×", better: "high", axis: "compression" },
   { name: "peak_memory_bytes", title: "Memory", units: kByteUnits, better: "low", axis: "peak memory of a rank" },
   {

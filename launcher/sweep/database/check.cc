@@ -71,7 +71,7 @@ std::string problem_of_rows(SQLite::Database& database) {
   return "each of its rows is sound, but together they are not what was written last";
 }
 
-/// Does this folder have trials that have started?
+/// Does this folder have folders of trials, which have run or are about to?
 bool has_trials(const fs::path& folder) {
   std::error_code none;
   return !fs::is_empty(folder / "trials", none) && !none;
@@ -133,7 +133,7 @@ bool is_there(const fs::path& file) {
     if (found.problem == FileProblem::directory || found.problem == FileProblem::not_regular)
       throw NoDatabaseFile("SQLite keeps a file of its own as '" + beside.string() + "', and " + found.why);
   }
-  // O_PATH does not open the file itself: closing a descriptor of it would drop this process's locks on it.
+  // With O_PATH, because closing an ordinary descriptor of the file would drop this process's locks on it.
   const RegularFile found = open_regular(file, O_PATH);
   if (found.descriptor >= 0) ::close(found.descriptor);
   if (found.problem == FileProblem::directory || found.problem == FileProblem::not_regular)

@@ -42,8 +42,8 @@ class UnreadDatabase : public Error {
   using Error::Error;
 };
 
-/// What SQLite appends to a database's name for files of its own: the last two are those of a former version
-/// of hookline.
+/// Suffixes of the files that SQLite keeps beside a database. The last two can only be left from a former
+/// version of hookline, which used SQLite's write-ahead log.
 inline constexpr std::array kCompanions = {"-journal", "-wal", "-shm"};
 
 /// Do all rows of a database of this format have checksums? True for an empty one, which has no rows.

@@ -7,7 +7,7 @@ namespace {
 
 // See https://www.sqlite.org/fileformat2.html#walformat.
 constexpr std::size_t kHeaderBytes = 32, kHeaderSummed = 24, kFrameHeaderBytes = 24, kFrameHeaderSummed = 8;
-constexpr std::uint32_t kMagic = 0x377f0682;  // the checksums' words are little-endian; one more: big-endian
+constexpr std::uint32_t kMagic = 0x377f0682;  // words of checksums are little-endian; kMagic + 1: big-endian
 constexpr std::uint32_t kLeastPage = 512, kMostPage = 65536;
 
 /// SQLite's checksum, which continues from frame to frame.
@@ -56,8 +56,8 @@ LogFrames frames_in(std::string_view log) {
     sum.add(frame.substr(0, kFrameHeaderSummed));
     sum.add(frame.substr(kFrameHeaderBytes));
     if (found.damage.empty() && !(is_first && is_second && sum.is_at(frame, 16)))
-      found.damage =
-          "its record " + std::to_string((at - kHeaderBytes) / frame_bytes + 1) + " is not as it was written";
+      found.damage = "its record " + std::to_string((at - kHeaderBytes) / frame_bytes + 1) +
+                     " does not match its checksum";
     found.frames.push_back({word_at(frame, 0), frame.substr(kFrameHeaderBytes)});
   }
   return found;

@@ -21,11 +21,12 @@ struct LogFrame {
 
 struct LogFrames {
   std::string damage;            // what is damaged, for people; empty if nothing is
-  std::vector<LogFrame> frames;  // those of the log's present use, in the order of writing, also after damage
+  std::vector<LogFrame> frames;  // in the order of writing, those after damage included
 };
 
-/// The frames in `log`, the bytes of the whole file, which the result refers to. One that was cut short, as
-/// by a kill, is left out, and is no damage.
+/// The frames in `log`, which has the bytes of the whole file and must outlive the result. Frames that are
+/// left from before SQLite restarted the log are skipped. So is a frame that was cut short, as by a kill,
+/// which is no damage.
 LogFrames frames_in(std::string_view log);
 
 }  // namespace hookline

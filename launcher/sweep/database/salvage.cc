@@ -38,7 +38,7 @@ void remove_companions(const fs::path& file) {
   for (const char* suffix : kCompanions) fs::remove(with_suffix(file, suffix));
 }
 
-/// A database that exists only while the work is done.
+/// A temporary database, which the destructor deletes.
 struct Scratch {
   explicit Scratch(fs::path name) : file(std::move(name)) {
     fs::remove(file);
@@ -148,9 +148,9 @@ class Pages {
     if (!out) throw Error("'" + file_.string() + "' can't be written");
   }
 
-  /// Puts the log's last version of each page in its place, so that rows find their continuation in other
-  /// pages. Appends what this replaces, the newest first. Of several versions of a row, the first sound one
-  /// counts.
+  /// Puts the log's last version of each page at that page's position, so that rows that continue on other
+  /// pages can be read whole. The versions that this replaces go to the end of the file, the newest first. Of
+  /// several versions of a row, the first sound one counts.
   void take_in_log() {
     const std::string log = bytes_of(with_suffix(file_, kLogSuffix));
     for (const char* suffix : kCompanions) fs::remove(with_suffix(file_, suffix));

@@ -13,10 +13,10 @@ struct Salvage {
   std::set<std::string> ids;  // of the trials whose rows are sound
 };
 
-/// Replaces `file`, which may be missing, by a sealed database with all of its sound rows. Relies only on the
-/// rows themselves, not on the file's header, schema, or positions of tables and indexes. Throws Error or
-/// filesystem_error, naming a file, and SQLite's exceptions; `file` is then unchanged, or a complete copy of
-/// it exists.
+/// Replaces `file`, which may be missing, by a sealed database with all of its sound rows. Needs only
+/// the right page size: it reads each page with rows by itself, and ignores the file's header, schema, and
+/// the positions of tables and indexes. Throws Error or filesystem_error, naming a file, and SQLite's
+/// exceptions; `file` is then unchanged, or a complete copy of it exists.
 Salvage salvage(const std::filesystem::path& file);
 
 }  // namespace hookline

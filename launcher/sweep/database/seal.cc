@@ -102,7 +102,7 @@ Seal seal_in(SQLite::Database& database) {
   SQLite::Statement row(database, select_row(kSealTable));
   row.bind(1, kSealRow);
   if (!row.executeStep()) throw Error("the seal over all its rows is missing");
-  if (!is_sound(kSealTable, row)) throw Error("the seal over all its rows is not as it was written");
+  if (!is_sound(kSealTable, row)) throw Error("the checksum over all its rows is damaged itself");
   return {row.getColumn(1).getInt64(), checksum_from(row.getColumn(2).getString())};
 }
 

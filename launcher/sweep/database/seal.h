@@ -24,8 +24,8 @@ struct Seal {
   void remove(const std::string& checksum);
 };
 
-/// The checksum of the current row of `row`, a query that selects the columns of `table` first: of their
-/// types and values, and of the table's name.
+/// The checksum of the current row of the query `row`. It covers the table's name and the type and value of
+/// each column; the query's first columns must be those of `table`.
 std::string checksum_of_row(const SealedTable& table, SQLite::Statement& row);
 
 /// Does the row have the checksum that it is to have? `row` selects `columns_and_checksum`.

@@ -1,5 +1,5 @@
-// The tables of a sweep's database. A change to them raises kSweepFormat, and upgrade_tables brings the
-// former ones to it.
+// The tables of a sweep's database. If you change them, raise kSweepFormat and have upgrade_tables convert
+// the former ones.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -46,7 +46,7 @@ void upgrade_tables(SQLite::Database& database, int from);
 /// What create_tables makes, as schema_in finds it.
 const std::string& expected_schema();
 
-/// All that sqlite_master says, except where tables begin.
+/// All that sqlite_master says, but for the pages at which tables and indexes begin.
 std::string schema_in(SQLite::Database& database);
 
 }  // namespace hookline

@@ -53,8 +53,10 @@ void SettingsTable::expect_program(const TomlNode& node) {
     error(node.place, "[sweep] program is empty", "name it with its arguments: [\"build/train\"]");
   else if (!placeholders_of(words.front()).empty())
     error(node.elements.empty() ? node.place : node.elements.front().place,
-          "the program '" + words.front() + "' is not known before a value is put in",
-          "its hooks are read first: name a script that takes the choice as an argument");
+          "the program itself can't be a placeholder: '" + words.front() + "'",
+          "hookline reads the program's hooks before it fills in any value: name a script here, and pass it "
+          "the "
+          "value as an argument");
 }
 
 void SettingsTable::expect_config(const TomlNode& node) {
@@ -92,7 +94,7 @@ void SettingsTable::read_seeds(const TomlNode& node) {
     }
     if (std::count(settings_.seeds.begin(), settings_.seeds.end(), *seed)) {
       error(each.place, "the seed " + std::to_string(*seed) + " is there twice",
-            "repeats says how often each is tried");
+            "to try each seed several times, set 'repeats'");
       return;
     }
     settings_.seeds.push_back(*seed);

@@ -23,8 +23,9 @@ class SettingsTable {
 
   void read(const TomlNode& table);
 
-  /// Add what only the whole file shows to be wrong: keys that would have no effect, and placeholders in the
-  /// program's command line without a key in `given`, which holds all keys that have a value somewhere.
+  /// Report what can be found wrong only once the whole file is read: keys that would have no effect, and
+  /// placeholders in the program's command line without a key in `given`, which holds all keys that have a
+  /// value somewhere.
   void expect_effect(bool has_baseline);
   void expect_known_placeholders(const std::set<std::string>& given);
 

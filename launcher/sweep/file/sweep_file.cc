@@ -77,9 +77,8 @@ class Reader {
     }
     for (const auto& [key, place] : excluded_)
       if (key == kSeedKey && !table_.settings().seeds.empty())
-        error(place, "an exclusion can't name training.seed beside seeds",
-              "each grid point is tried with each of them: list the seeds of a grid point as training.seed "
-              "in [grid] "
+        error(place, "an exclusion can't name training.seed if [sweep] has 'seeds'",
+              "each grid point is tried with each of those seeds: list the seeds as training.seed in [grid] "
               "instead");
     const bool is_given =
         sweep_.fixed.contains(kSeedKey) || (sweep_.baseline && sweep_.baseline->contains(kSeedKey));
@@ -119,11 +118,12 @@ class Reader {
 
   void expect_to_tell_apart(const std::string& key, Span place) {
     if (key.starts_with("logging."))
-      error(place, "'" + key + "' tells no trials apart",
+      error(place, "'" + key + "' can't tell trials apart",
             "logging keys can be in [fixed] or in the config; the sweep itself sets dir, show and status");
   }
 
-  /// [grid] itself or, if all it holds are tables that are not the config's, each [grid.NAME] in it.
+  /// [grid] itself or, if it holds only tables, none of them named like a table of the config, each
+  /// [grid.NAME]. The same goes for [random] and [exclude].
   std::vector<const TomlNode*> one_or_more(const TomlNode& node) {
     const auto is_key = [](const std::string& name) {
       return name == kArgumentTable || !key_names(name).empty();
@@ -139,8 +139,8 @@ class Reader {
     return several;
   }
 
-  /// Reads each of the tables with `read`, which returns whether it found any keys. It is an error of the
-  /// table's if it did not, and nothing else is wrong with it.
+  /// Reads each of the tables with `read`, which returns whether it found any keys. If it found none and
+  /// reported no other problem, reports `message` for the table.
   void read_each(const TomlNode& node, bool (Reader::*read)(const TomlNode&), const char* message,
                  const char* advice) {
     for (const TomlNode* each : one_or_more(node)) {
@@ -168,7 +168,7 @@ class Reader {
         return each.values.size() != grid.zip.front().values.size();
       });
       if (differs != grid.zip.end())
-        error(zip->second.key, "the arrays of zip are not of one length",
+        error(zip->second.key, "the arrays of zip differ in length",
               "'" + grid.zip.front().key + "' has " + count_text(grid.zip.front().values.size(), "value") +
                   ", '" + differs->key + "' " + std::to_string(differs->values.size()));
       rest.children.erase(zip);

@@ -110,8 +110,8 @@ const std::vector<SweepKeyRow>& sweep_schema() {
        [](const Settings& s) { return or_word(s.max_parallel, "auto"); },
        [](Settings& s, const OptionValue& v) { s.max_parallel = whole_or_none(v); }},
       {text_of("early_stopping", kNone, {kNone, "median", "halving"},
-               "Stop hopeless trials. median: those behind the median of the others; halving: two of three "
-               "each time they are compared"),
+               "Stop hopeless trials. median: those behind the median of the others; halving: the worst "
+               "two thirds, each time they are compared"),
        [](const Settings& s) -> OptionValue { return s.early_stopping; },
        [](Settings& s, const OptionValue& v) { s.early_stopping = std::get<std::string>(v); }},
       {number_of("early_stopping_from", OptionType::integer, std::int64_t{10}, 1, nullptr, "steps",

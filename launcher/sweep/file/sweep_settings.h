@@ -27,9 +27,9 @@ struct SweepSettings {
   std::optional<double> trial_limit;
   std::optional<std::int64_t> budget_trials;
   std::optional<double> budget;
-  std::string invalid = "skip";                  // "skip" or "refuse" grid points that can't run
+  std::string invalid = "skip";                  // "skip" grid points that can't run, or "refuse" the sweep
   std::string failed = "continue";               // "continue" or "stop" after a trial that failed
-  std::optional<std::int64_t> max_parallel = 1;  // none: as many as the machine has cores or GPUs for
+  std::optional<std::int64_t> max_parallel = 1;  // none: as many as fit the cores or GPUs, or as Slurm starts
   std::string early_stopping = "none";           // "none", "median" or "halving"
   std::int64_t early_stopping_from = 10;         // the first step at which a trial may be ended
 

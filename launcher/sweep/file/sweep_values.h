@@ -26,7 +26,8 @@ class SweepValues {
   /// are not known yet.
   std::vector<std::pair<std::string, const TomlNode*>> keys_below(const TomlNode& table) const;
 
-  /// One value for each key below `table`. The keys are added to `given`, as they are by dimensions().
+  /// One value for each key below `table`. Also adds the keys to `given`, and so does
+  /// dimensions().
   Assignments assignments(const TomlNode& table, std::vector<GivenKey>& given) const;
 
   /// The values that each key below `table` takes in turn.

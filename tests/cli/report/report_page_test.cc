@@ -178,7 +178,7 @@ TEST(ReportPage, RendersInABrowser) {
                                           "pareto-time", "pareto-bytes", "phases", "parallel"));
   EXPECT_EQ(seen["drawn"], seen["charts"]);
   EXPECT_EQ(seen["curves"], 2) << "the one that failed logged nothing";
-  EXPECT_THAT(seen["header"], ElementsAre("Row", "loss", "Step", "Trial", "Sent a step", "Compression",
+  EXPECT_THAT(seen["header"], ElementsAre("Row", "loss", "Step", "Trial", "Sent per step", "Compression",
                                           "Speed-up", "Trials"));
   EXPECT_THAT(seen["rows"], ElementsAre("lr=0.2", "lr=0.1", "lr=0.4")) << "the best first";
   EXPECT_EQ(seen["sorted"].dump(), R"([["lr=0.1","lr=0.2","lr=0.4"],"ascending"])");
@@ -305,7 +305,7 @@ TEST(ReportPage, IsReadableAtAnyWidth) {
   }
   EXPECT_THAT(ticks, ElementsAre("5", "10", "20", "50", "100", "200"));
   EXPECT_EQ(sizes.size(), 1u) << "none in small print";
-  EXPECT_THAT(seen["header"], ElementsAre("Row", "accuracy", "Step", "Trial", "Sent a step", "Compression",
+  EXPECT_THAT(seen["header"], ElementsAre("Row", "accuracy", "Step", "Trial", "Sent per step", "Compression",
                                           "Memory", "Speed-up", "Trials"));
   const std::vector<std::string> second = seen["cells"].at(1);
   EXPECT_THAT(std::vector<std::string>(second.begin() + 1, second.end()),

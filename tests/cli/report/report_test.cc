@@ -399,12 +399,14 @@ TEST(SweepReport, SaysWhatIsWrong) {
   EXPECT_EQ(error({"hooks.toml"}, 2),
             "hookline: error: 'hooks.toml' is a file: name the folder of a sweep's results, such as "
             "hookline-sweeps/hooks");
-  EXPECT_EQ(clash({"one", "--output", "-", "--plots", "p"}),
-            "hookline: error: --plots draws the page from its file: say where that is with --output FILE");
+  EXPECT_EQ(
+      clash({"one", "--output", "-", "--plots", "p"}),
+      "hookline: error: --plots draws the charts from the page's file, so the page can't go to standard "
+      "output: name a file with --output FILE");
   EXPECT_THAT(error({"one", "--plots", "p", "--format", "jpg"}, 2),
               HasSubstr("there is no --format 'jpg': write png or svg"));
   EXPECT_THAT(error({"one", "--output", "no/such/folder.html"}, 1),
-              StartsWith("hookline: error: can't write 'no/such/folder.html', which is as it was: "));
+              StartsWith("hookline: error: can't write 'no/such/folder.html', and left it unchanged: "));
   EXPECT_EQ(error({"one", "--plots", "p", "--browser", "no-such-browser"}, 1),
             "hookline: error: there is no program 'no-such-browser' to draw charts with");
   EXPECT_EQ(error({"one", "--plots", "p", "--browser", "false"}, 1),

@@ -1,4 +1,5 @@
-// `hookline submit`: which of the shell's variables apply, and what it requests where something is unknown.
+// `hookline submit`: which of the shell's variables apply, and how many GPUs it requests where it can't count
+// any.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

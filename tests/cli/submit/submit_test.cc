@@ -203,7 +203,7 @@ TEST_F(Submit, NodesFlagOverridesTheConfig) {
 TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   expect_refused({"./train"}, "--scheduler is missing: slurm, kubernetes or mpirun");
   expect_refused({"--scheduler", "pbs", "./train"},
-                 "there is no scheduler 'pbs': it is slurm, kubernetes or mpirun");
+                 "there is no scheduler 'pbs': choose slurm, kubernetes or mpirun");
   expect_refused({"--scheduler", "slurm", "run.toml"},
                  "the program to launch is missing; for example: hookline submit --scheduler slurm --config "
                  "run.toml ./train");
@@ -213,8 +213,10 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
                  "'My_Job' is no name for Kubernetes: it must begin with a lower-case letter, end with a "
                  "letter or a digit, and consist of at most 52 lower-case letters, digits and '-': name "
                  "the job with --name");
-  expect_refused({"--scheduler", "kubernetes", "--image", "i", "./train"},
-                 "manifests are handed over by kubectl: hookline submit … --print … | kubectl apply -f -");
+  expect_refused(
+      {"--scheduler", "kubernetes", "--image", "i", "./train"},
+      "hookline does not submit to Kubernetes itself: pipe the manifest to kubectl: hookline submit … "
+      "--print … | kubectl apply -f -");
   expect_refused({"--scheduler", "slurm", "--image", "i", "./train"}, "--image is for kubernetes");
   expect_refused({"--scheduler", "mpirun", "--warning-seconds", "9", "./train"},
                  "--warning-seconds is for slurm and kubernetes");
@@ -236,7 +238,8 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   expect_refused({"--scheduler", "slurm", "--name", "my job", "./train"},
                  "'my job' is no name for a job, which has letters, digits, '-', '_' and '.': choose another "
                  "with --name");
-  expect_refused({"--scheduler", "mpirun", "./train"}, "you run mpirun yourself: --print shows the line");
+  expect_refused({"--scheduler", "mpirun", "./train"},
+                 "hookline does not start mpirun: print its command with --print, and run it yourself");
   sandbox.folder.write("bad.toml", "[ddp]\ncomm_hook = \"fp61\"\n");
   const ProcessResult result = run({"--scheduler", "slurm", "--print", "bad.toml", "./train"});
   EXPECT_THAT(result.err, HasSubstr("bad.toml:2:13: error: "));

@@ -44,9 +44,8 @@ constexpr int kRandomFlips = testing::kSanitized ? 8 : 60;
 constexpr char kTableLeaf = 0x0d, kTableInterior = 0x05, kIndexLeaf = 0x0a;
 constexpr const char* kState = "results/state.sqlite";
 constexpr const char* kAdvice =
-    "; run the sweep with --repair: it keeps a copy of the file and every row that is sound, and runs the "
-    "other "
-    "trials again\n";
+    "; run the sweep with --repair: it copies the damaged file, keeps every sound row, and reruns the "
+    "trials whose rows are lost\n";
 
 /// A finished sweep in which some trials failed; all others have measurements.
 class EndedSweep {
@@ -81,7 +80,7 @@ class EndedSweep {
     reported = report();
     EXPECT_EQ(reported.exit_code, 0) << reported.err;
     EXPECT_EQ(lines_in(reported.out), kTrials);
-    ended = sweep();  // as in later runs, all trials have ended before
+    ended = sweep();  // once more: like the runs that are compared with it, this one finds all trials done
     bytes = sandbox.read(kState);
   }
 
@@ -221,7 +220,7 @@ TEST(DamagedSweep, SaysWhatIsDamaged) {
       after("DELETE FROM trials WHERE position = 4"),
       "is damaged: 1 of its " + std::to_string(kTrials + kFacts) + " rows is missing" + std::string(kAdvice));
   EXPECT_EQ(after("UPDATE seal SET row_count = 67"),
-            "is damaged: the seal over all its rows is not as it was written" + std::string(kAdvice));
+            "is damaged: the checksum over all its rows is damaged itself" + std::string(kAdvice));
   EXPECT_EQ(after("DELETE FROM seal"),
             "is damaged: the seal over all its rows is missing" + std::string(kAdvice));
   EXPECT_EQ(
@@ -245,8 +244,9 @@ TEST(DamagedSweep, SaysWhatIsDamaged) {
   sweep.execute("DROP TABLE seal; PRAGMA user_version = 9");
   EXPECT_EQ(
       said(),
-      "can't be used: it was written by another version of hookline (format 9); move its folder aside, where "
-      "all that trials have logged stays in trials/, and begin the sweep anew\n");
+      "can't be used: it was written by another version of hookline (format 9); rename the sweep's folder "
+      "and begin the sweep anew: everything that trials have logged stays in trials/ of the renamed "
+      "folder\n");
   EXPECT_EQ(sweep.sweep({"--repair"}).exit_code, 2);
   EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + ".damaged-1"));
 }
@@ -262,7 +262,7 @@ TEST(DamagedSweep, RerunsOnlyTrialsWithDamagedRows) {
   EXPECT_EQ(repaired.exit_code, 1) << "as before: some trials have failed";
   EXPECT_EQ(repaired.err.substr(0, repaired.err.find("hookline: " + std::to_string(kTrials) + " trials")),
             "hookline: warning: the state of the sweep was damaged: the row of trial '" + id +
-                "' does not match its checksum; it was replaced by one with the " +
+                "' does not match its checksum; the state was replaced by one with the " +
                 std::to_string(kTrials - 1) +
                 " sound rows of trials, and the "
                 "damaged file "
@@ -271,7 +271,7 @@ TEST(DamagedSweep, RerunsOnlyTrialsWithDamagedRows) {
                 "'\nhookline: warning: 1 trial of the sweep had no sound row, and waits again: " + id +
                 "; what was left of it is kept in '" + (results / "trials" / (id + ".1")).string() + "'\n");
   EXPECT_THAT(repaired.err, HasSubstr("hookline: " + std::to_string(kTrials) + " trials, " +
-                                      std::to_string(kTrials - 1) + " of them ended before; "));
+                                      std::to_string(kTrials - 1) + " of them ended in earlier runs; "));
   EXPECT_THAT(repaired.err, Not(HasSubstr("the sweep has changed")));
   EXPECT_EQ(timeless(repaired.out), timeless(sweep.ended.out));
   EXPECT_EQ(sweep.starts(), starts + 1);
@@ -311,7 +311,7 @@ void expect_sound(const EndedSweep& sweep) {
   EXPECT_EQ(sweep.starts(), starts);
 }
 
-TEST(DamagedSweep, KeepsAllRowsIfOnlyOtherPagesAreDamaged) {
+TEST(DamagedSweep, KeepsAllRowsIfNoPageWithRowsIsDamaged) {
   const EndedSweep sweep;
   {
     SCOPED_TRACE("the header, and the schema");
@@ -464,9 +464,9 @@ TEST(DamagedSweep, IsUnchangedByAFailedRepair) {
                                  "', is damaged: SQLite can't read it: file is not a database; the repair "
                                  "has failed: "),
                       HasSubstr(obstacle),
-                      EndsWith("; remove what stands in its way and repair again, or move the "
-                               "folder aside, where all that trials have logged stays in "
-                               "trials/, and begin the sweep anew\n")));
+                      EndsWith("; remove what stands in its way and repair again, or rename the sweep's "
+                               "folder and begin the sweep anew: everything that trials have logged "
+                               "stays in trials/ of the renamed folder\n")));
     EXPECT_EQ(sweep.sandbox.read(kState), damaged);
   }
   EXPECT_TRUE(sweep.sandbox.has(std::string(kState) + ".damaged-1"));
@@ -476,7 +476,7 @@ TEST(DamagedSweep, IsUnchangedByAFailedRepair) {
   EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + ".damaged-2"));
 }
 
-TEST(DamagedSweep, KeepsTheRowsOfOtherPages) {
+TEST(DamagedSweep, KeepsTheRowsOfUndamagedPages) {
   const EndedSweep sweep;
   std::size_t pages = 0;
   for (const std::size_t page : sweep.pages_of(kTableLeaf)) {
@@ -571,7 +571,7 @@ TEST(DamagedSweep, NeverYieldsADifferentTableFromADamagedLog) {
   put(damaged);
   EXPECT_EQ(sweep.report().err,
             "hookline: error: the state of the sweep, 'results/state.sqlite', is damaged: SQLite's log of "
-            "what was written last, 'results/state.sqlite-wal': its record 4 is not as it was written" +
+            "what was written last, 'results/state.sqlite-wal': its record 4 does not match its checksum" +
                 std::string(kAdvice));
   expect_repaired(sweep, 0, kTrials / 4);
   EXPECT_FALSE(sweep.sandbox.has(std::string(kState) + "-wal"));
@@ -705,8 +705,8 @@ void expect_to_begin_anew(const fs::path& folder, const std::string& problem) {
   const std::string before = read_file(folder / "state.sqlite");
   for (const OnDamage on_damage : {OnDamage::refuse, OnDamage::repair}) {
     const std::string message = testing::failure_of([&] { const SweepState state(folder, on_damage); });
-    EXPECT_THAT(message, AllOf(HasSubstr(problem), HasSubstr("; move its folder aside, "),
-                               EndsWith("begin the sweep anew")));
+    EXPECT_THAT(message,
+                AllOf(HasSubstr(problem), HasSubstr("; rename the sweep's folder and begin the sweep anew")));
     EXPECT_TRUE(read_file(folder / "state.sqlite") == before) << "it stays as it is";
   }
 }
@@ -738,7 +738,7 @@ TEST(DamagedSweep, CanNotBeRepairedWithoutChecksumsIfItsLogIsDamaged) {
     ASSERT_GT(damaged.size(), 1000u);
     damaged[1000] ^= 1;
     std::ofstream(log, std::ios::binary) << damaged;
-    expect_to_begin_anew(folder.path(), "its record 1 is not as it was written");
+    expect_to_begin_anew(folder.path(), "its record 1 does not match its checksum");
     EXPECT_TRUE(read_file(log) == damaged) << "it stays as it is";
   }
 }
@@ -760,10 +760,10 @@ TEST(DamagedSweep, SaysToBeginAnewIfAValueWithoutAChecksumIsDamaged) {
   SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
       .exec("UPDATE trials SET key_values = '{' WHERE id = 'aa'");
   EXPECT_THAT(testing::failure_of([&] { SweepRecord::read(folder.path()); }),
-              AllOf(HasSubstr("state.sqlite', can't be used: "), EndsWith("begin the sweep anew")));
+              AllOf(HasSubstr("state.sqlite', can't be used: "), HasSubstr("begin the sweep anew")));
 }
 
-TEST(DamagedSweep, IsNotGivenUpIfItsLogCanNotBeRead) {
+TEST(DamagedSweep, IsToBePutRightIfItsLogCanNotBeRead) {
   const testing::TemporaryFolder folder;
   const fs::path file = folder.path() / "state.sqlite", log = file.string() + "-wal";
   make_former(file, 2);

@@ -145,7 +145,7 @@ TEST_F(SweepOnSlurm, GivesTheResultsOfALocalSweep) {
   without_slurm.environment["PATH"] = "/nowhere";
   const ProcessResult again = testing::run_process(HOOKLINE_BINARY, without_slurm);
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("hookline: 8 trials, 8 of them ended before; results in "));
+  EXPECT_THAT(again.err, HasSubstr("hookline: 8 trials, 8 of them ended in earlier runs; results in "));
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 8u);
 }
@@ -170,8 +170,9 @@ TEST_F(SweepOnSlurm, SaysWhyEachTrialFailed) {
   sandbox_.script("train", "echo '{\"step\": 1, \"score\": 2}' >> $HOOKLINE_RUN_DIR/metrics.jsonl\n");
   const ProcessResult retried = sweep({"--retry-failed"});
   EXPECT_EQ(retried.exit_code, 0) << retried.err;
-  EXPECT_THAT(retried.err, AllOf(HasSubstr("hookline: 4 trials, 1 of them ended before; results in "),
-                                 HasSubstr(" runs 3 trials; ")));
+  EXPECT_THAT(retried.err,
+              AllOf(HasSubstr("hookline: 4 trials, 1 of them ended in earlier runs; results in "),
+                    HasSubstr(" runs 3 trials; ")));
 }
 
 TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
@@ -196,7 +197,7 @@ TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
   sandbox_.folder.write("go", "");
   const ProcessResult second = sweep();
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_THAT(second.err, AllOf(HasSubstr("hookline: 3 trials, 2 of them ended before; results in "),
+  EXPECT_THAT(second.err, AllOf(HasSubstr("hookline: 3 trials, 2 of them ended in earlier runs; results in "),
                                 HasSubstr(" runs 1 trial; "), HasSubstr("hookline: [3/3] wait=yes: score ")));
   EXPECT_EQ(lines_in(sandbox_.read("starts.log")), 4u);
 
@@ -414,7 +415,7 @@ TEST_F(SweepJob, IsPrinted) {
   const std::string folder = (sandbox.folder.path() / "hookline-sweeps/s").string();
   EXPECT_EQ(std::regex_replace(result.out, std::regex("[0-9]{8}-[0-9]{6}-[0-9]+"), "NOW"),
             "#!/bin/bash\n"
-            "# Each element runs one trial of a sweep: that in its line of the list.\n"
+            "# Element N runs one trial of a sweep: the one in line N of the list.\n"
             "#SBATCH --job-name=s\n"
             "#SBATCH --array=1-3\n"
             "#SBATCH --ntasks=1\n"
@@ -464,8 +465,8 @@ TEST_F(SweepJob, IsPrinted) {
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 0);
   const ProcessResult nothing = sweep({"--scheduler", "slurm", "--print"});
   EXPECT_EQ(nothing.err,
-            "hookline: there is nothing to submit: no trial waits, each that waits is in a job already, or "
-            "budget_trials is used up\n");
+            "hookline: there is nothing to submit: either no trial waits, or every waiting trial is in a job "
+            "already, or budget_trials is used up\n");
   EXPECT_EQ(nothing.out, "");
   const ProcessResult plan = sweep({"--scheduler", "slurm", "--dry-run"});
   EXPECT_THAT(plan.out, HasSubstr("3 trials\n"));
@@ -499,7 +500,7 @@ TEST_F(SweepJob, RefusesSettingsThatAJobArrayCannotHonor) {
 }
 
 TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
-  expect_refused({"--scheduler", "mpirun"}, "there is no scheduler 'mpirun' for a sweep: it is slurm");
+  expect_refused({"--scheduler", "mpirun"}, "there is no scheduler 'mpirun' for a sweep: only slurm");
   for (const char* flag : {"--print", "--no-follow"})
     expect_refused({flag}, std::string(flag) + " goes with --scheduler slurm");
   expect_refused({"--template", "mine"}, "--template goes with --scheduler slurm");
@@ -509,8 +510,8 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
   for (const std::string array : {"--array=1-9", "-a1-9", "--arr=1-3", "--array"})
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
                    "--scheduler-arg '" + array +
-                       "' would number trials other than the sweep's: leave it out; hookline's array job "
-                       "has one element for each trial");
+                       "' would change which elements the array job has: leave it out; hookline gives it "
+                       "one element for each trial");
   const auto of_layout = [](const std::string& word, const std::string& what) {
     return "--scheduler-arg '" + word + "' asks for " + what +
            ", and a trial is one task on one node, which starts its ranks: leave it out; "
@@ -522,17 +523,18 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
                  of_layout("--ntasks", "tasks"));
   for (const std::string one : {"--nodes=1", "-N 1", "--ntasks=1"})
     EXPECT_EQ(sweep({"--scheduler", "slurm", "--print", "--scheduler-arg=" + one}).exit_code, 0) << one;
-  expect_refused(
-      {"--scheduler", "slurm", "--scheduler-arg", "--clusters=other"},
-      "--scheduler-arg '--clusters=other' leads to another cluster, whose queue is not asked: submit "
-      "from one of its own machines");
+  expect_refused({"--scheduler", "slurm", "--scheduler-arg", "--clusters=other"},
+                 "--scheduler-arg '--clusters=other' sends the job to another cluster, whose queue hookline "
+                 "does not query: run "
+                 "this on one of that cluster's machines");
   expect_refused({"--scheduler", "slurm", "--template", "none"},
                  "'none' can't be read: No such file or directory");
   sandbox.folder.write("mine", "#SBATCH --array=1-9\nexec ${command} ${trials}/x ${list}\n");
   expect_refused(
       {"--scheduler", "slurm", "--template", "mine"},
       "the template 'mine' has no ${array}: an array job runs no trials without ${array}, ${command}, "
-      "${trials} and ${list}; --print without --template shows what the built-in one makes of them");
+      "${trials} and ${list}; to see how the built-in template uses them, run with --print and without "
+      "--template");
   sandbox.folder.write("mine",
                        "#SBATCH --nodes=${nodes}\n#SBATCH --array=${array}\n${command} ${trials} ${list}\n");
   for (const std::vector<std::string>& more :
@@ -559,7 +561,7 @@ TEST_F(SweepJob, RefusesFlagsThatWouldHaveNoEffect) {
     expect_refused({"--scheduler", "slurm", "--json", flag},
                    "--json and " + flag + " don't go together: there are no results to print then");
   expect_refused({"--scheduler", "slurm", "--print", "--no-follow"},
-                 "--no-follow and --print don't go together: what is printed is submitted by nobody");
+                 "--no-follow and --print don't go together: --print submits no job that could be followed");
   EXPECT_EQ(
       sweep({"--scheduler", "slurm", "--print", "--scheduler-arg", "--cluster-constraint=big"}).exit_code, 0);
 }
@@ -628,10 +630,9 @@ TEST_F(SweepWithScriptsForSlurm, RetriesWhenSlurmDoesNotAnswer) {
       "for e in 1 2 3; do echo \"77|$e|PENDING|Priority|$(cat submitted)\"; done\n");
   const ProcessResult result = sweep_with({"--no-follow"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("Slurm's queue can't be asked: Unable to contact slurm controller; it is "
-                              "asked again\n"),
-                    HasSubstr("hookline: job 77 continues, with 3 trials to come")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("Slurm's queue can't be asked: Unable to contact slurm controller; "
+                                          "hookline keeps asking Slurm\n"),
+                                HasSubstr("hookline: job 77 continues, with 3 trials to come")));
 }
 
 TEST_F(SweepWithScriptsForSlurm, ReportsFailuresWhileAJobRuns) {
@@ -709,7 +710,8 @@ TEST_F(SweepJob, ReadsItsNumberFromSbatchsOutput) {
   ProcessResult result = testing::run_process(HOOKLINE_BINARY, options);
   EXPECT_THAT(
       result.err,
-      ContainsRegex("hookline: error: sbatch gave '.*[.]sbatch' no number: sbatch: it is only tried\n"));
+      ContainsRegex(
+          "hookline: error: sbatch printed no job number for '.*[.]sbatch': sbatch: it is only tried\n"));
   EXPECT_EQ(result.exit_code, 1);
   sandbox.script("bin/sbatch", "echo 'sbatch: warning: no account' >&2\necho '42;here'\n");
   result = testing::run_process(HOOKLINE_BINARY, options);
@@ -763,7 +765,7 @@ TEST(TrialOfASweep, HasNoResultIfItIsStopped) {
   sandbox.folder.write("t/plan.json", plan_in(sandbox).dump());
   Process trial(HOOKLINE_BINARY, sandbox.options({"trial", "t"}));
   ASSERT_TRUE(eventually([&] { return sandbox.has("rank.pid"); }));
-  // As Slurm does: it signals every process of a job, here the program before the trial.
+  // As Slurm does, signals every process of the job: first the program, then `hookline trial`.
   kill(std::stoi(sandbox.read("rank.pid")), SIGTERM);
   trial.signal(SIGTERM);
   const ProcessResult result = trial.wait();

@@ -93,7 +93,7 @@ TEST(Sweep, RunsEveryTrialAndKeepsTheBest) {
   // A second run repeats nothing.
   const ProcessResult again = sandbox.run({"sweep", "s.toml"});
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_THAT(again.err, HasSubstr("hookline: 10 trials, 10 of them ended before; results in "));
+  EXPECT_THAT(again.err, HasSubstr("hookline: 10 trials, 10 of them ended in earlier runs; results in "));
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(lines_in(sandbox.read("starts.log")), 20u);  // ten trials of two ranks each
 }
@@ -143,9 +143,11 @@ TEST(Sweep, ResumesFromWhereverItIsKilled) {
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(timeless(result.out), expected);
-  EXPECT_THAT(result.err, ::testing::ContainsRegex("hookline: " + count.str(1) +
-                                                   " trials(, [0-9]+ of them ended before)?; results in "));
-  EXPECT_THAT(result.err, Not(HasSubstr(count.str(1) + " of them ended before"))) << "no kill came too late";
+  EXPECT_THAT(result.err,
+              ::testing::ContainsRegex("hookline: " + count.str(1) +
+                                       " trials(, [0-9]+ of them ended in earlier runs)?; results in "));
+  EXPECT_THAT(result.err, Not(HasSubstr(count.str(1) + " of them ended in earlier runs")))
+      << "no kill came too late";
   starts = lines_in(sandbox.read("starts.log"));
   EXPECT_GT(starts, trials) << "trials were running when it was killed";
   EXPECT_LE(starts, trials + 2 * kills) << "only trials that were running at a kill started again";
@@ -252,7 +254,7 @@ TEST(Sweep, RunsOnlyTheNewGridPointsOfAChangedFile) {
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("hookline: 4 trials, 2 of them ended before; results in "),
+              AllOf(HasSubstr("hookline: 4 trials, 2 of them ended in earlier runs; results in "),
                     HasSubstr("hookline: the sweep has changed: 2 trials are new, 1 trial is no longer "
                               "part of it\n")));
   EXPECT_EQ(sandbox.read("starts.log"), "--a 1\n--a 2\n--a 3\n--a 4\n--a 5\n");
@@ -276,11 +278,11 @@ TEST(Sweep, RunsThePlanEvenIfTheFilesChange) {
   // Settings that resolve to the same values are the same trial, however they are written.
   sandbox.folder.write("s.toml", sweep + "3\n[fixed]\ntraining.max_steps = 10" + grid);
   const ProcessResult result = sandbox.run({"sweep", "s.toml", "--json"});
-  EXPECT_THAT(result.err, HasSubstr("hookline: 3 trials, 2 of them ended before; "));
+  EXPECT_THAT(result.err, HasSubstr("hookline: 3 trials, 2 of them ended in earlier runs; "));
   EXPECT_EQ(sandbox.read("steps.log"), "max_steps=10\nmax_steps=10\nmax_steps=10\n");
 }
 
-TEST(Sweep, RanksByTheCurrentMetric) {
+TEST(Sweep, OrdersRowsByTheCurrentMetric) {
   const Sandbox sandbox;
   sandbox.script("train",
                  "for step in 1 2; do echo \"{\\\"step\\\": $step, \\\"loss\\\": $2, \\\"accuracy\\\": 0.$2, "
@@ -369,7 +371,7 @@ TEST(Sweep, SaysWhyEachTrialFailed) {
   EXPECT_EQ(sandbox.run({"sweep", "s.toml"}).exit_code, 1);
   const ProcessResult retried = sandbox.run({"sweep", "s.toml", "--retry-failed", "--json"});
   EXPECT_EQ(retried.exit_code, 0) << retried.err;
-  EXPECT_THAT(retried.err, HasSubstr("hookline: 7 trials, 1 of them ended before; results in "));
+  EXPECT_THAT(retried.err, HasSubstr("hookline: 7 trials, 1 of them ended in earlier runs; results in "));
   std::size_t kept = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(sandbox.folder.path() / "hookline-sweeps/s/trials"))
@@ -377,14 +379,14 @@ TEST(Sweep, SaysWhyEachTrialFailed) {
   EXPECT_EQ(kept, 6u);
   const std::string id = timeless(retried.out)[0].at("best_id");
   const ProcessResult rerun = sandbox.run({"sweep", "s.toml", "--rerun", id.substr(0, 8)});
-  EXPECT_THAT(rerun.err, HasSubstr("hookline: 7 trials, 6 of them ended before; results in "));
+  EXPECT_THAT(rerun.err, HasSubstr("hookline: 7 trials, 6 of them ended in earlier runs; results in "));
   const ProcessResult unknown = sandbox.run({"sweep", "s.toml", "--rerun", id, "--rerun", "zzz"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_EQ(unknown.err,
             "hookline: error: --rerun 'zzz' names no trial of this sweep; --dry-run lists their ids\n"
             "  see: hookline sweep --help\n");
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err,
-              HasSubstr("hookline: 7 trials, 7 of them ended before; results in "));
+              HasSubstr("hookline: 7 trials, 7 of them ended in earlier runs; results in "));
 }
 
 TEST(Sweep, StopsAfterAFailureOnRequest) {
@@ -452,7 +454,7 @@ TEST(Sweep, RerunsTrialsThatWereStoppedForAnotherGoal) {
     return sandbox.run({"sweep", "s.toml"});
   };
   EXPECT_THAT(run("max", "median").out, HasSubstr("0, 1 stopped  score=1\n"));
-  EXPECT_THAT(run("max", "median").err, HasSubstr("hookline: 4 trials, 4 of them ended before; "));
+  EXPECT_THAT(run("max", "median").err, HasSubstr("hookline: 4 trials, 4 of them ended in earlier runs; "));
   sandbox.folder.write("go", "");
   std::string file = sandbox.read("s.toml");
   file.replace(file.find("median"), 6, "halving");
@@ -463,7 +465,7 @@ TEST(Sweep, RerunsTrialsThatWereStoppedForAnotherGoal) {
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("hookline: 1 trial that was ended early, by another rule, metric or goal "
                               "than the file's, runs again\n"),
-                    HasSubstr("hookline: 4 trials, 3 of them ended before; ")));
+                    HasSubstr("hookline: 4 trials, 3 of them ended in earlier runs; ")));
   EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"), HasSubstr("  ./train --score 1\n"));
 }
 
@@ -480,8 +482,8 @@ TEST(Sweep, ComparesWithTrialsThatHalvingStopped) {
     return sandbox.run({"sweep", "s.toml"});
   };
   EXPECT_THAT(write("100, 90, 80, 1, 0").err, HasSubstr("[5/5] score=0: stopped after "));
-  // Only one of the six trials is better, and the best third may continue. Had the two stopped trials not
-  // counted, only the best one could have.
+  // Of the six trials, one beats the new one, and the best third, two, may continue. If the two stopped
+  // trials did not count, only the best of four could.
   EXPECT_THAT(write("100, 90, 80, 1, 0, 95").err, HasSubstr("[6/6] score=95: score 95, "));
 }
 
@@ -540,7 +542,7 @@ TEST(Sweep, RefusesWhatCanNotRun) {
                        "[sweep]\nprogram = [\"./train\"]\n[grid]\nddp.comm_hook = [\"fp61\", \"fp62\"]\n");
   result = sandbox.run({"sweep", "s.toml"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("hookline: error: 's.toml' comes to no trial that can run\n"));
+  EXPECT_THAT(result.err, HasSubstr("hookline: error: none of the trials in 's.toml' can run\n"));
   sandbox.folder.write("s.toml",
                        "[sweep]\nprogram = [\"./train\"]\n[grid]\nddp.comm_hook = \"power_sgd\"\n"
                        "ddp.comm_state_option.matrix_approximation_rank = [0, 1]\n");
@@ -713,7 +715,7 @@ TEST(Sweep, GivesEachParallelTrialItsOwnPort) {
   EXPECT_NE(sandbox.read("port.1"), sandbox.read("port.2"));
 }
 
-TEST(Sweep, CallsAFixedValueTheSameOnlyIfTheBaselineHasItToo) {
+TEST(Sweep, ReportsAFixedValueAsSharedOnlyIfTheBaselineHasItToo) {
   const Sandbox sandbox;
   sandbox.script("train", "true");
   sandbox.folder.write("s.toml",
@@ -754,14 +756,15 @@ TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
                        "[sweep]\nprogram = [\"./train\"]\nmetric = \"score\"\n"
                        "[grid]\nddp.comm_hook = [\"no\", \"fp16\"]\n");
   const std::string at_start =
-      "hookline: warning: './train' is a script: unless it starts a program that is built with hookline, "
-      "these settings have no effect, and rows that differ only in them differ by chance: ddp.comm_hook\n";
+      "hookline: warning: './train' is a script: unless it uses hookline's library or starts a program that "
+      "does, "
+      "ddp.comm_hook has no effect: if rows differ in nothing else, their results differ by chance\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml", "--dry-run"}).err, HasSubstr(at_start));
   const std::string at_end =
-      "hookline: warning: no rank of any trial has read its config, so these settings had no effect, and "
-      "rows that differ only in them "
-      "differ by chance (a program that is built with hookline reads it in Accelerator::from_env): "
-      "ddp.comm_hook\n";
+      "hookline: warning: no rank of any trial has read its config, which hookline's library reads in "
+      "Accelerator::from_env and, in Python, in hookline.apply: so ddp.comm_hook had no effect: if rows "
+      "differ in nothing "
+      "else, their results differ by chance\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err, AllOf(HasSubstr(at_start), HasSubstr(at_end)));
   // One rank that reads the config is enough.
   sandbox.script("train", kTrain + ": > $HOOKLINE_RUN_DIR/config_read\n");
@@ -801,8 +804,8 @@ TEST(Sweep, WarnsAfterwardsThatAHookCompressedNothing) {
   EXPECT_THAT(
       result.err,
       HasSubstr(
-          "hookline: warning: 1 combination has a hook that has compressed nothing, since its trials ended "
-          "before it began: only chance sets its results apart from those without a hook\n"
+          "hookline: warning: 1 combination has a hook that has compressed nothing, since the trials ended "
+          "before the hook began: only chance sets the results apart from those without a hook\n"
           "  b=4000\n"
           "    start_powerSGD_iter is 1000: make it smaller, or the trials longer\n"));
 }

@@ -45,8 +45,8 @@ TEST_F(OnSlurm, DigitsTrainsOnTwoNodesWithoutAnAddress) {
                              DIGITS_FOLDER "/fp16.toml", "--set", "launch.processes_per_node=1",
                              DIGITS_PROGRAM, "--epochs", "2"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("hookline: Slurm: node 0 of 2, which meet at 127.0.0.1\n"),
-                                HasSubstr("hookline: Slurm: node 1 of 2, which meet at 127.0.0.1\n"),
+  EXPECT_THAT(result.err, AllOf(HasSubstr("hookline: Slurm: node 0 of 2; the nodes meet at 127.0.0.1\n"),
+                                HasSubstr("hookline: Slurm: node 1 of 2; the nodes meet at 127.0.0.1\n"),
                                 HasSubstr("hookline: 2 ranks on 2 nodes: ")));
   EXPECT_THAT(result.out, HasSubstr("[0] test accuracy 9"));
 }
@@ -123,7 +123,7 @@ TEST(OnOpenMpi, LaunchersFindEachOther) {
   ProcessResult result = testing::run_process("/usr/bin/mpirun", options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("[0] rank 0 of 4\n"), HasSubstr("[3] rank 3 of 4\n")));
-  EXPECT_THAT(result.err, HasSubstr("hookline: Open MPI: node 1 of 2, which meet at 127.0.0.1\n"));
+  EXPECT_THAT(result.err, HasSubstr("hookline: Open MPI: node 1 of 2; the nodes meet at 127.0.0.1\n"));
   folder.write("code", "5");
   result = testing::run_process("/usr/bin/mpirun", options);
   EXPECT_EQ(result.exit_code, 5) << result.err;

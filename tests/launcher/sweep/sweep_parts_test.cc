@@ -165,7 +165,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               AllOf(HasSubstr("s.toml:6:6: error: 'args.a' is in [fixed] too\n"),
                     HasSubstr("a fixed value is that of every trial: keep one of the two\n")));
   EXPECT_THAT(report(kProgram + "[random]\nsamples = 2\nlogging.level = [\"debug\", \"info\"]\n"),
-              HasSubstr("s.toml:5:9: error: 'logging.level' tells no trials apart\n"));
+              HasSubstr("s.toml:5:9: error: 'logging.level' can't tell trials apart\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[exclude.z]\n"),
               HasSubstr("s.toml:5:10: error: an exclusion of nothing\n"));
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = 1\n[exclude]\n"),
@@ -230,14 +230,15 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("must be an integer from 1 to 10000, or \"auto\"\n"));
   EXPECT_THAT(report(kProgram + "seeds = [3, 4, 3]\n" + grid),
               AllOf(HasSubstr("s.toml:3:16: error: the seed 3 is there twice\n"),
-                    HasSubstr("repeats says how often each is tried\n")));
+                    HasSubstr("to try each seed several times, set 'repeats'\n")));
   EXPECT_THAT(report(kProgram + "seeds = [3]\n" + grid + "[baseline]\ntraining.seed = 9\n"),
               HasSubstr("s.toml:3:9: error: training.seed is given twice\n"));
-  EXPECT_THAT(report(kProgram + "seeds = [3, 4]\n" + grid + "[exclude]\ntraining.seed = 3\n"),
-              AllOf(HasSubstr("s.toml:7:10: error: an exclusion can't name training.seed beside seeds\n"),
-                    HasSubstr("list the seeds of a grid point as training.seed in [grid] instead\n")));
+  EXPECT_THAT(
+      report(kProgram + "seeds = [3, 4]\n" + grid + "[exclude]\ntraining.seed = 3\n"),
+      AllOf(HasSubstr("s.toml:7:10: error: an exclusion can't name training.seed if [sweep] has 'seeds'\n"),
+            HasSubstr("list the seeds as training.seed in [grid] instead\n")));
   EXPECT_THAT(report(kProgram + grid + "[baseline]\nlogging.dir = \"x\"\n"),
-              HasSubstr("s.toml:6:9: error: 'logging.dir' tells no trials apart\n"));
+              HasSubstr("s.toml:6:9: error: 'logging.dir' can't tell trials apart\n"));
   for (const std::string zip : {"zip = 3\n", "zip = [\"a\"]\n", "[grid.zip]\n"})
     EXPECT_THAT(report(kProgram + grid + zip),
                 AllOf(HasSubstr(": error: zip has no arrays\n"),
@@ -249,10 +250,9 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(report(kProgram + "[grid]\nargs.a = [\"x\", \"a\\u0000b\"]\n"),
               AllOf(HasSubstr("s.toml:4:16: error: a string with a NUL character\n"),
                     HasSubstr(": leave \\u0000 out\n")));
-  EXPECT_THAT(
-      report("[sweep]\nprogram = [\"{p}\", \"x\"]\n[grid]\nargs.p = [\"./a\", \"./b\"]\n"),
-      AllOf(HasSubstr("s.toml:2:12: error: the program '{p}' is not known before a value is put in\n"),
-            HasSubstr("its hooks are read first: name a script that takes the choice as an argument\n")));
+  EXPECT_THAT(report("[sweep]\nprogram = [\"{p}\", \"x\"]\n[grid]\nargs.p = [\"./a\", \"./b\"]\n"),
+              AllOf(HasSubstr("s.toml:2:12: error: the program itself can't be a placeholder: '{p}'\n"),
+                    HasSubstr("name a script here, and pass it the value as an argument\n")));
   for (const std::string where : {"[fixed]\nargs.day = ", "[grid]\nargs.day = ", "[grid]\nargs.b = [1, "})
     EXPECT_THAT(report(kProgram + where + "2026-11-22" + (where.ends_with(", ") ? "]\n" : "\n")),
                 AllOf(HasSubstr("' can't be a date\n"), HasSubstr(" write it as a string, in quotes\n")))
@@ -877,11 +877,12 @@ TEST(SweepTable, ComparesGridPointsOverTheirSeeds) {
   EXPECT_EQ(rows[2].waiting, 1u);
   EXPECT_EQ(
       table_text(rows, "loss", {}),
-      "loss        step   trial      speed-up  sent a step  compression  trials                values\n"
-      "0.5         20 ms  10 s       baseline                            2                     comm_hook=no\n"
-      "0.5 ± 0.35  10 ms  5 ± 1.4 s  2x        1 kB         4x           2                     "
+      "loss        step   trial      speed-up  sent per step  compression  trials                values\n"
+      "0.5         20 ms  10 s       baseline                              2                     "
+      "comm_hook=no\n"
+      "0.5 ± 0.35  10 ms  5 ± 1.4 s  2x        1 kB           4x           2                     "
       "comm_hook=fp16\n"
-      "                                                                  0, 1 failed, 1 to go  "
+      "                                                                    0, 1 failed, 1 to go  "
       "comm_hook=bf16\n");
 }
 

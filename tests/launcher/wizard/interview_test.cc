@@ -254,12 +254,12 @@ TEST(Interview, ShowsTheTrafficOfACombination) {
   EXPECT_EQ(traffic({}), "in a step, each rank sends 40 MB (for 10 million parameters)");
   EXPECT_EQ(traffic({{"fsdp.sharding_strategy", "full_shard"}}), "") << "no hook's";
   EXPECT_EQ(traffic({{"ddp.shard_optimizer", "true"}, {"ddp.comm_hook", "fp16"}}),
-            "in a step, each rank sends 30 MB instead of 40 MB without a hook (for 10 million parameters)")
+            "in a step, each rank sends 30 MB, and without a hook 40 MB (for 10 million parameters)")
       << "gradients in half the bytes, and parameters whole";
   EXPECT_EQ(traffic({{"ddp.comm_hook", "fp16"}}),
-            "in a step, each rank sends 20 MB instead of 40 MB without a hook (for 10 million parameters)");
+            "in a step, each rank sends 20 MB, and without a hook 40 MB (for 10 million parameters)");
   EXPECT_THAT(traffic({{"ddp.comm_hook", "power_sgd"}, {"ddp.comm_wrapper", "bf16"}}),
-              HasSubstr("instead of 40 MB without a hook"));
+              HasSubstr(", and without a hook 40 MB"));
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ void tell_of_repair(const SweepRun& run, const SweepPlan& plan, const Repair& re
     log::warning("the state of the sweep was missing, though trials have run; a new one was made");
   else
     log::warning("the state of the sweep was damaged: " + repair.damage +
-                 "; it was replaced by one with the " + count_text(repair.ids.size(), "sound row") +
+                 "; the state was replaced by one with the " + count_text(repair.ids.size(), "sound row") +
                  " of trials, and the damaged file is kept as '" + repair.kept.string() + "'");
   std::set<std::string> busy;
   for (const ArrayJob& job : kept_jobs(run.folder))

@@ -32,7 +32,7 @@ void SweepFlags::add_to(VerbParser& parser) {
 
 void SweepFlags::check() const {
   if (on_slurm() && scheduler != "slurm")
-    throw UsageError("there is no scheduler '" + scheduler + "' for a sweep: it is slurm");
+    throw UsageError("there is no scheduler '" + scheduler + "' for a sweep: only slurm");
   for (const auto& [is_given, name] : {std::pair(print, "--print"), std::pair(no_follow, "--no-follow"),
                                        std::pair(!template_file.empty(), "--template"),
                                        std::pair(!scheduler_arguments.empty(), "--scheduler-arg")})
@@ -51,7 +51,8 @@ void SweepFlags::check() const {
                        " don't go together: there are no results to print then");
   if (print && repair) throw UsageError("--repair and --print don't go together: --print changes nothing");
   if (print && no_follow)
-    throw UsageError("--no-follow and --print don't go together: what is printed is submitted by nobody");
+    throw UsageError(
+        "--no-follow and --print don't go together: --print submits no job that could be followed");
   expect_options(scheduler_arguments);
   for (const LayoutOption& option : layout_options(scheduler_arguments))
     if (option.value != "1")
@@ -63,12 +64,13 @@ void SweepFlags::check() const {
   for (const std::string& argument : scheduler_arguments) {
     if (argument.starts_with("-a") || names_option(argument, "--array"))
       throw UsageError("--scheduler-arg '" + argument +
-                       "' would number trials other than the sweep's: leave it out; hookline's array job has "
-                       "one element for each trial");
+                       "' would change which elements the array job has: leave it out; hookline gives it one "
+                       "element for each trial");
     if (argument.starts_with("-M") || names_option(argument, "--clusters"))
-      throw UsageError("--scheduler-arg '" + argument +
-                       "' leads to another cluster, whose queue is not asked: submit from one of its own "
-                       "machines");
+      throw UsageError(
+          "--scheduler-arg '" + argument +
+          "' sends the job to another cluster, whose queue hookline does not query: run this on one of "
+          "that cluster's machines");
   }
 }
 

@@ -30,8 +30,8 @@ ArrayRequest request_of(const SweepRun& run, const NodeResources& resources, con
     if (request.template_text.find(needed) == std::string::npos)
       throw UsageError(
           "the template '" + flags.template_file + "' has no " + needed +
-          ": an array job runs no trials without ${array}, ${command}, ${trials} and ${list}; --print "
-          "without --template shows what the built-in one makes of them");
+          ": an array job runs no trials without ${array}, ${command}, ${trials} and ${list}; to see "
+          "how the built-in template uses them, run with --print and without --template");
   request.hookline = run.hookline;
   return request;
 }
@@ -57,8 +57,8 @@ int print_job(const SweepRun& run, const SweepPlan& plan, const ArrayRequest& re
   const NextTrials next = next_trials(trials, busy, run.settings.budget_trials);
   if (next.ids.empty()) {
     log::info(
-        "there is nothing to submit: no trial waits, each that waits is in a job already, or budget_trials "
-        "is used up");
+        "there is nothing to submit: either no trial waits, or every waiting trial is in a job already, or "
+        "budget_trials is used up");
     return kSuccess;
   }
   std::cout << array_script(request, stem_now(run.folder), next.ids.size()) << std::flush;

@@ -76,9 +76,9 @@ void warn_of_script(const std::string& program, const std::set<std::string>& key
   const std::string kind = keys.empty() ? "" : script_kind(find_program({program}, search_path()));
   if (kind.empty()) return;
   log::warning("'" + program + "' is " + kind +
-               ": unless it starts a program that is built with hookline, these settings have no effect, "
-               "and rows that differ only in them differ by chance: " +
-               listed(keys));
+               ": unless it uses hookline's library or starts a program that does, " + listed(keys) +
+               (keys.size() == 1 ? " has" : " have") +
+               " no effect: if rows differ in nothing else, their results differ by chance");
 }
 
 /// After trials have run: warns if nothing acted on the keys that trials set.
@@ -93,10 +93,9 @@ void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& fo
   }
   if (done > 0)
     log::warning(
-        "no rank of any trial has read its config, so these settings had no effect, and rows that differ "
-        "only in them differ by chance (a program that is built with hookline reads it in "
-        "Accelerator::from_env): " +
-        listed(keys));
+        "no rank of any trial has read its config, which hookline's library reads in Accelerator::from_env "
+        "and, in Python, in hookline.apply: so " +
+        listed(keys) + " had no effect: if rows differ in nothing else, their results differ by chance");
 }
 
 void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same) {
@@ -120,8 +119,8 @@ void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const As
   if (idle.empty()) return;
   log::warning(
       count_text(idle.size(), "combination") + (idle.size() == 1 ? " has" : " have") +
-      " a hook that has compressed nothing, since its trials ended before it began: only chance sets its "
-      "results apart from those without a hook");
+      " a hook that has compressed nothing, since the trials ended before the hook began: only chance sets "
+      "the results apart from those without a hook");
   for (const auto& [values, start] : idle)
     std::cerr << "  " << printable(label_of(values, same)) << "\n    start_powerSGD_iter is " << start
               << ": make it smaller, or the trials longer\n";

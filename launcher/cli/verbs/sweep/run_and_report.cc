@@ -59,7 +59,7 @@ int run_and_report(const SweepRun& run, const SweepPlan& plan, const SweepFacts&
   std::vector<Trial> trials = state.trials();
   const std::size_t ended = count_ended(trials);
   log::info(count_text(trials.size(), "trial") +
-            (ended ? ", " + std::to_string(ended) + " of them ended before" : "") + "; results in " +
+            (ended ? ", " + std::to_string(ended) + " of them ended in earlier runs" : "") + "; results in " +
             run.folder.string());
   if (!change.is_first && (change.added || change.dropped))
     log::info("the sweep has changed: " + count_text(change.added, "trial") +

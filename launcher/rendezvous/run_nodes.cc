@@ -73,8 +73,8 @@ class NodeRun {
 
   bool is_alone() const { return setup_.limits.is_alone(); }
 
-  /// Has this node's launcher been killed? If so, ends this node's part without a word to the others, for
-  /// whom the node is lost, as if its host were. Its relay ends with the launcher, or a moment later.
+  /// Has this node's launcher been killed? If so, ends this node's part without a word to the others: to
+  /// them the node is lost, as if its host had died. Its relay ends with the launcher, or a moment later.
   bool is_killed() {
     if (is_alone() || !signals_.is_launcher_gone()) return false;
     exit_code_ = 128 + SIGKILL;
@@ -90,7 +90,7 @@ class NodeRun {
       link_.send_up(to_line(up));
   }
 
-  /// Tells the others that this node goes. It does not wait to hear what follows from that for itself.
+  /// Tells the others that this node leaves, without waiting to hear what that means for this node.
   void leave(std::optional<int> signal) {
     if (coordinator_)
       tell(coordinator_->take({meeting_.node, Leave{signal}}, Clock::now()));
@@ -127,8 +127,12 @@ class NodeRun {
     const auto signal = signals_.asked_to_end(setup_.policy.keeps_checkpoints);
     if (!signal || is_killed()) return;
     const bool warned = signal == SIGUSR1;
-    log::info(warned ? kEndedForLaterText
-                     : "stopped by " + signal_name(*signal) + " while no ranks were running");
+    // The others may run, and continue without this node.
+    if (is_alone())
+      log::info(warned ? kEndedForLaterText
+                       : "stopped by " + signal_name(*signal) + " while no ranks were running");
+    else
+      log::info("this node leaves the run on " + signal_name(*signal) + ", while it runs no ranks");
     leave(signal);
     exit_code_ = warned ? kSavedForLater : 128 + *signal;
   }
@@ -211,7 +215,7 @@ class NodeRun {
       if (is_preempted) log::info(kEndedForLaterText);
       if (end.signal || is_preempted) exit_code_ = is_preempted ? kSavedForLater : 128 + *end.signal;
     } else if (!exit_code_) {
-      say(end);  // else the coordinator knows all that it needs
+      say(end);  // once there is an exit code, the run has ended and needs no report
     }
     if (lost_others_) give_up();
     const AfterRanks next = std::exchange(after_ranks_, AfterRanks::nothing);
@@ -373,7 +377,7 @@ class NodeRun {
     go_to_next_successor(how);
   }
 
-  /// `how`: why the place before can't be used.
+  /// `how`: why the previous meeting place can't be used.
   void go_to_next_successor(const std::string& how) {
     const std::string obstacle = handover_->obstacle(meeting_, how);
     if (!obstacle.empty()) log::warning(obstacle);
@@ -538,7 +542,7 @@ class NodeRun {
   bool due_ = false;  // the round's ranks must be started
   bool running_ = false;
   bool stop_wanted_ = false, was_told_to_stop_ = false;
-  bool has_failed_ = false;  // a rank of this node in the round: that stops the others by itself
+  bool has_failed_ = false;  // a rank of this node in the round; the supervisor stops its other ranks
   bool is_ignoring_ = false;
   int strangers_ = 0;                     // hosts whose connections were refused
   std::optional<Succession> succession_;  // of the latest round that this node knows of

@@ -212,11 +212,28 @@ TEST_F(Nodes, EndForLaterIfPreemptedBeforeEnoughHaveJoined) {
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
   ASSERT_TRUE(nodes[0]->wait_for("joined: 2 of 3 nodes"));
   nodes[1]->signal(SIGUSR1);
-  for (const auto& node : nodes) {
-    const ProcessResult result = node->wait();
-    EXPECT_EQ(result.exit_code, 75) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("hookline: the run ends on SIGUSR1 "));
-  }
+  const ProcessResult first = nodes[0]->wait(), preempted = nodes[1]->wait();
+  EXPECT_EQ(first.exit_code, 75) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("hookline: the run ends on SIGUSR1 "));
+  EXPECT_EQ(preempted.exit_code, 75) << preempted.err;
+  EXPECT_THAT(preempted.err,
+              HasSubstr("hookline: this node leaves the run on SIGUSR1, while it runs no ranks\n"));
+}
+
+TEST_F(Nodes, ContinueWithoutASpareThatIsPreempted) {
+  const std::vector<std::string> sets = {"launch.nnodes=2+1", "training.checkpoint_every_steps=1"};
+  std::vector<std::unique_ptr<Process>> nodes;
+  for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));
+  ASSERT_TRUE(there("here0-of-2-restart0") && there("here1-of-2-restart0"));
+  nodes.push_back(launch(2, sets));
+  ASSERT_TRUE(nodes[2]->wait_for("waits as a spare"));
+  nodes[2]->signal(SIGUSR1);
+  const ProcessResult spare = nodes[2]->wait();
+  EXPECT_EQ(spare.exit_code, 75) << spare.err;
+  EXPECT_THAT(spare.err, AllOf(HasSubstr("hookline: this node leaves the run on SIGUSR1, "),
+                               Not(HasSubstr("the run ends"))));
+  let_all_exit(0);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(nodes[i]->wait().exit_code, 0);
 }
 
 TEST_F(Nodes, EndWithoutTheLauncherThatTheyMeetAtIfTheirNumberIsFixed) {
@@ -386,8 +403,8 @@ TEST_F(Nodes, OfASchedulersJobMeetHoweverTheyWriteTheAddress) {
       << nodes[0]->err() << nodes[1]->err();
   let_all_exit(0);
   for (const auto& node : nodes) EXPECT_EQ(node->wait().exit_code, 0) << node->err();
-  EXPECT_THAT(nodes[0]->err(), HasSubstr(", which meet at meeting"));
-  EXPECT_THAT(nodes[1]->err(), HasSubstr(", which meet at " + Hosts::address(0)));
+  EXPECT_THAT(nodes[0]->err(), HasSubstr("; the nodes meet at meeting"));
+  EXPECT_THAT(nodes[1]->err(), HasSubstr("; the nodes meet at " + Hosts::address(0)));
 }
 
 TEST_F(Nodes, SayThatTheyHaveAddressesOfTwoFamilies) {

@@ -29,10 +29,13 @@ int config_where(const Arguments& arguments) {
   std::string text;
   for (const ConfigPlace& place : config_places()) {
     const bool is_hidden = !place.is_there && !access_problem(place.file).empty();
+    std::error_code none;
     const std::string state = is_hidden         ? "not read, since this user may not enter its folder"
                               : !place.is_there ? "not there"
                               : is_found        ? "there, and not read"
-                                                : "read";
+                              : std::filesystem::exists(place.file, none) || none
+                                  ? "read"
+                                  : "a link to a file that is not there, which hookline launch refuses";
     is_found = is_found || place.is_there;
     text += printable(place.file.string()) + " (" + place.what + "): " + state + "\n";
     places.push_back({{"file", place.file.string()}, {"place", place.what}, {"state", state}});

@@ -13,6 +13,7 @@
 #include "launcher/cli/arguments.h"
 #include "launcher/cli/terminal_text.h"
 #include "launcher/cli/verb_table.h"
+#include "launcher/launch/libexec.h"
 #include "launcher/process/exit_code.h"
 #include "launcher/rank/program.h"
 
@@ -38,7 +39,10 @@ std::string help(const std::string& group) {
       text += command + verb.summary + "\n";
     }
   text += "\n'hookline VERB --help' says more";
-  if (group.empty()) text += "; 'hookline --version' prints the version";
+  if (group.empty())
+    text +=
+        "; 'hookline --version' prints the version, and 'hookline --cmake-dir' where CMake finds the C++ "
+        "library";
   const std::string example = group == "hooks "    ? "hookline hooks describe power_sgd"
                               : group == "config " ? "hookline config show run.toml"
                               : group == "checkpoint "
@@ -49,7 +53,7 @@ std::string help(const std::string& group) {
 
 [[noreturn]] void unknown_word(const std::string& group, const std::string& word) {
   std::vector<std::string> candidates = words_after(group);
-  if (group.empty()) candidates.insert(candidates.end(), {"--help", "--version"});
+  if (group.empty()) candidates.insert(candidates.end(), {"--cmake-dir", "--help", "--version"});
   const char* what = word.starts_with("-") ? "unknown flag '" : "unknown verb '";
   throw UsageError(what + group + word + "'" + suggestion(word, candidates));
 }
@@ -57,6 +61,22 @@ std::string help(const std::string& group) {
 /// Is the next word a verb of the group, or was it meant to be one?
 bool goes_on(std::vector<std::string>::const_iterator next, std::vector<std::string>::const_iterator end) {
   return next != end && (!next->starts_with("-") || asks_for_help(*next));
+}
+
+/// Prints the folder of the CMake package, as CMake's hookline_DIR takes it.
+int print_cmake_folder() {
+  const std::filesystem::path folder = cmake_folder();
+  std::error_code error;
+  if (!std::filesystem::exists(folder / "hooklineConfig.cmake", error)) {
+    log::error(
+        "'" + folder.string() +
+        "' has no hooklineConfig.cmake: this is the launcher alone, or a build that is not installed\n"
+        "  install hookline's C++ library for your torch: its Debian package or .tar.gz, or a checkout with "
+        "cmake --install");
+    return kFailure;
+  }
+  std::cout << folder.string() << "\n" << std::flush;
+  return kSuccess;
 }
 
 /// Runs the verb. `name` becomes what was recognized of its name, for the hint after an error.
@@ -81,6 +101,7 @@ int dispatch(const std::vector<std::string>& arguments, std::string& name) {
       std::cout << "hookline " HOOKLINE_VERSION "\n" << std::flush;
       return kSuccess;
     }
+    if (group.empty() && *word == "--cmake-dir") return print_cmake_folder();
     if (group.empty() && *word == "complete-words") return complete_words({word + 1, arguments.end()});
     if (group.empty() && *word == "man-pages") return man_pages({word + 1, arguments.end()});
     if (group.empty() && *word == "reference-pages") return reference_pages({word + 1, arguments.end()});

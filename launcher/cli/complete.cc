@@ -188,7 +188,8 @@ Completions complete(const Words& words) {
       result.candidates.push_back({word, next ? next->summary : ""});
     }
     if (before.empty())
-      result.candidates.insert(result.candidates.end(), {{"--help", ""}, {"--version", ""}});
+      result.candidates.insert(result.candidates.end(),
+                               {{"--cmake-dir", ""}, {"--help", ""}, {"--version", ""}});
   }
   if (verb) {
     Completions more = after_verb(*verb, {words.begin() + static_cast<std::ptrdiff_t>(taken), words.end()});

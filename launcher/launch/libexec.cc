@@ -3,14 +3,27 @@
 #include <optional>
 #include <system_error>
 
+#include "launcher/launch/own_torch.h"
 #include "launcher/process/exit_code.h"
+#include "launcher/process/own_environment.h"
 
 namespace hookline {
 
-std::filesystem::path libexec_program(const std::string& name) {
+namespace {
+
+/// `place`, which is relative to the launcher's folder.
+std::filesystem::path from_launcher(const std::filesystem::path& place) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path() / HOOKLINE_LIBEXEC / name).lexically_normal();
+  return (self.parent_path() / place).lexically_normal();
+}
+
+}  // namespace
+
+std::filesystem::path cmake_folder() { return from_launcher(HOOKLINE_CMAKE_FOLDER); }
+
+std::filesystem::path libexec_program(const std::string& name) {
+  return from_launcher(std::filesystem::path(HOOKLINE_LIBEXEC) / name);
 }
 
 CatalogOf catalog_of_libexec(const std::string& name) {
@@ -28,7 +41,18 @@ Program libexec_rank(const std::string& name, const std::string& does) {
             ", is not there: this hookline was built without libtorch, was built in part only (./dev build "
             "builds the rest), or was moved without it",
         kNotFound);
-  return {file, file, {file.string()}};
+  Program program{file, file, {file.string()}};
+  program.libraries = torch_libraries_for(file);
+  return program;
+}
+
+std::vector<std::string> command_of(const Program& program, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command;
+  if (!program.libraries.empty())
+    command = {"env", std::string(kLibraryPath) + "=" + library_path(program.libraries.string())};
+  command.push_back(program.executable.string());
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return command;
 }
 
 }  // namespace hookline

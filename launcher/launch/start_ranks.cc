@@ -139,7 +139,11 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   job.bounds = &bounds;
   const LoggingConfig& logging = config.logging;
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
-  const std::vector<std::string> base = own_environment();
+  std::vector<std::string> base = own_environment();
+  if (!program.libraries.empty()) {
+    base = own_environment_without(kLibraryPath);
+    base.push_back(std::string(kLibraryPath) + "=" + library_path(program.libraries.string()));
+  }
   for (int local = 0; local < place.ranks; ++local) {
     const int rank = node.first_rank + local;
     const auto prefix = prefix_of(logging, rank, local);

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
+
 namespace hookline {
 
 std::vector<std::string> own_environment() {
@@ -16,6 +18,11 @@ std::vector<std::string> own_environment_without(std::string_view name) {
     return each.size() > name.size() && each.starts_with(name) && each[name.size()] == '=';
   });
   return result;
+}
+
+std::string library_path(const std::string& folder) {
+  const char* const own = std::getenv(kLibraryPath);
+  return own && *own ? folder + ":" + own : folder;
 }
 
 }  // namespace hookline

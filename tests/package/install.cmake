@@ -5,6 +5,11 @@ file(MAKE_DIRECTORY ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/moved)
 run(${WORK}/moved/${BINDIR}/hookline hooks list)
+run(${WORK}/moved/${BINDIR}/hookline --cmake-dir)
+string(STRIP "${output}" output)
+if(NOT EXISTS ${output}/hooklineConfig.cmake)
+  message(FATAL_ERROR "--cmake-dir prints '${output}', which has no hooklineConfig.cmake")
+endif()
 
 # expect_installed(FROM PATTERN TO): what is below FROM and matches PATTERN is below TO in the package, as it is.
 function(expect_installed from pattern to)

@@ -47,7 +47,7 @@ endif()
 # Its sweep finds which hook does best, by the metric that the program logs.
 execute_process(COMMAND ${WORK}/moved/${BINDIR}/hookline sweep sweep.toml WORKING_DIRECTORY ${WORK}/minimal
   RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
-if(NOT result EQUAL 0 OR NOT output MATCHES "\n[^\n]*The (best|first row), with loss [^\n]*, is [^\n]*/best.toml:\n" OR NOT output MATCHES "sent a step")
+if(NOT result EQUAL 0 OR NOT output MATCHES "\n[^\n]*The (best|first row), with loss [^\n]*, is [^\n]*/best.toml:\n" OR NOT output MATCHES "sent per step")
   message(FATAL_ERROR "exit code ${result}, or no best:\n${output}${error}")
 endif()
 

@@ -58,7 +58,7 @@ bool begins_with(const fs::path& file, std::string_view magic) {
 
 std::vector<Shape> shapes_in_archive(const fs::path& file) {
   const Program reader = libexec_rank("model_shapes", "reads files of torch's");
-  const LimitedOutput output = output_within({reader.file.string(), file.string()}, kReaderLimits);
+  const LimitedOutput output = output_within(command_of(reader, {file.string()}), kReaderLimits);
   const std::string what = "'" + file.string() + "' can't be read as a model of torch's: ";
   if (!output.beyond_limit.empty())
     throw UsageError(what + "its reader " + output.beyond_limit +

@@ -27,7 +27,13 @@ Facts libtorch_facts() {
     return "none: this hookline was built without it, was built in part only (./dev build builds the rest), "
            "or was "
            "moved without it";
-  const CommandOutput output = output_of({file.string(), "--versions"});
+  std::vector<std::string> command;
+  try {
+    command = command_of(libexec_rank("self_test_rank", "reports versions"), {"--versions"});
+  } catch (const ProgramError& problem) {
+    return problem.what();
+  }
+  const CommandOutput output = output_of(command);
   Facts facts = Facts::parse(output.text, nullptr, /*allow_exceptions=*/false);
   if (output.exit_code == 0 && facts.is_object()) return facts;
   return "'" + file.string() + "' can't be run: " + output.text;

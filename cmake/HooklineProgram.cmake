@@ -1,0 +1,31 @@
+# How programs are installed. Packages for systems without Debian's libraries contain the shared libraries that the
+# programs need, in libexec/hookline/lib.
+option(HOOKLINE_BUNDLED_LIBRARIES "Install the shared libraries that hookline's programs need along with them" OFF)
+
+# What must be the system's own: the runtimes of C and C++.
+set(hookline_system_libraries "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|util|gcc_s|stdc[+][+])[.]so")
+
+# hookline_install_program(TARGET FOLDER): TARGET, which links no libtorch, goes into FOLDER, relative to the prefix.
+function(hookline_install_program target folder)
+  set(destination ${folder})
+  if(SKBUILD AND folder STREQUAL CMAKE_INSTALL_BINDIR)  # a wheel has a folder of its own for what goes onto PATH
+    set(destination ${SKBUILD_SCRIPTS_DIR})
+  endif()
+  set(bundled)
+  if(HOOKLINE_BUNDLED_LIBRARIES)
+    file(RELATIVE_PATH libraries /${folder} /${CMAKE_INSTALL_LIBEXECDIR}/hookline/lib)
+    # As DT_RPATH, which the bundled libraries use too, to find each other.
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "\$ORIGIN/${libraries}")
+    target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)
+    set(bundled RUNTIME_DEPENDENCY_SET hookline_libraries)
+  endif()
+  install(TARGETS ${target} ${bundled} RUNTIME DESTINATION ${destination} COMPONENT launcher)
+endfunction()
+
+# After all programs: installs the libraries that they need.
+function(hookline_install_libraries)
+  if(HOOKLINE_BUNDLED_LIBRARIES)
+    install(RUNTIME_DEPENDENCY_SET hookline_libraries PRE_EXCLUDE_REGEXES ${hookline_system_libraries}
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/hookline/lib COMPONENT launcher)
+  endif()
+endfunction()

@@ -49,10 +49,11 @@ void warn_of_script(const RunConfig& config, const Program& program) {
   const std::vector<RankSetting> settings = rank_settings(config);
   const std::string kind = settings.empty() ? "" : script_kind(program);
   if (kind.empty()) return;
-  log::warning("'" + printable(program.file.string()) + "' is " + kind +
-               ", so these settings have no effect unless it starts a program that is built with "
-               "hookline:" +
-               listed(settings));
+  log::warning(
+      "'" + printable(program.file.string()) + "' is " + kind +
+      ", so these settings have no effect unless it uses hookline's library or starts a program that "
+      "does:" +
+      listed(settings));
 }
 
 bool was_config_read(const fs::path& folder) {
@@ -67,8 +68,8 @@ void warn_of_unread_config(const RunConfig& config, const Program& program, cons
   const bool may_be_of_hookline = may_not_read(program.file) || !read_build(program.file).empty();
   if (exit_code != kSuccess && may_be_of_hookline) return;
   log::warning(
-      "no rank has read the config, so these settings had no effect (a program that is built with hookline "
-      "reads it in Accelerator::from_env):" +
+      "no rank has read the config, so these settings had no effect (hookline's library reads it in "
+      "Accelerator::from_env and, in Python, in hookline.apply):" +
       listed(settings));
 }
 

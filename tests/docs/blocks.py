@@ -9,7 +9,8 @@ them say:
   <!-- file scope -->             the C++ stands outside of functions
   <!-- function hook -->          the C++ registers a function as the hook of `model`, with which two ranks then train
 
-A comment of the whole page, <!-- program: PAGE -->, makes the program of that page its build/train.
+Comments of the whole page: <!-- program: PAGE --> makes the program of that page its build/train; with <!-- python: torch -->
+its python3 is the one with torch and hookline's Python packages.
 """
 
 import dataclasses
@@ -18,7 +19,7 @@ import re
 import sys
 
 FENCE = re.compile(r"^( *)```(\w*)[^`]*$")
-MARK = re.compile(r"<!-- (?:(file|not run|program): (.+?)|(sweep|hook of the program|fresh|file scope|function hook)) -->")
+MARK = re.compile(r"<!-- (?:(file|not run|program|python): (.+?)|(sweep|hook of the program|fresh|file scope|function hook)) -->")
 CONTAINER = re.compile(r"(?:[-*+]|\d+[.)]) +|(?:!!!|\?\?\?\+?) ")  # a list item or an admonition, at its beginning
 LANGUAGES = {"toml", "sh", "cpp", "python", "console", "text", "yaml", "json", "cmake"}
 
@@ -36,6 +37,7 @@ class Page:
     path: pathlib.Path
     blocks: list
     program: str = ""  # the page whose program is at build/train
+    python: str = ""  # "torch": it needs a Python with torch
 
     @property
     def name(self):
@@ -100,6 +102,8 @@ def read_page(root, path):
         found = MARK.fullmatch(line.strip())
         if found and found[1] == "program":
             page.program = found[2]
+        elif found and found[1] == "python":
+            page.python = found[2]
         elif found:
             marks[found[1] or found[3]] = found[2] or True
         elif line.strip():

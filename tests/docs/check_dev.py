@@ -11,7 +11,7 @@ ANY = {"HOOKLINE_TORCH": ""}
 CASES = [
     (["--torch", "2.13", "test"], ANY, "--torch takes a version, such as 2.11.0, not '2.13'"),
     (["--torch"], ANY, "--torch takes a version, such as 2.11.0, not ''"),
-    (["--torch=2.13.0", "lint"], ANY, "--torch is for setup, build, demo, test and bench, not for 'lint'"),
+    (["--torch=2.13.0", "lint"], ANY, "--torch is for setup, build, demo, install, test, package and bench, not for 'lint'"),
     (
         ["--torch", "2.13.0", "build"],
         {"HOOKLINE_TORCH": "/opt/torch"},

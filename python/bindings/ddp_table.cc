@@ -1,0 +1,37 @@
+#include "python/bindings/ddp_table.h"
+
+#include <cstdlib>
+
+#include "config/print.h"
+#include "config/resolve.h"
+#include "hooks/registry/registry.h"
+#include "parallel/rank/rank_status.h"
+
+namespace hookline {
+
+DdpTable ddp_table(const std::optional<std::filesystem::path>& file) {
+  const Catalog& catalog = Registry::instance().catalog();
+  DdpTable table;
+  RunConfig config;
+  const char* const resolved = std::getenv("HOOKLINE_CONFIG");
+  if (!file && resolved && *resolved) {
+    config = read_resolved(resolved, catalog);
+    tell_config_is_read();
+  } else {
+    Sources sources;
+    sources.file = file;
+    sources.environment = hookline_environment();
+    Resolution resolution = resolve(sources, catalog);
+    if (!resolution.ok()) throw ConfigError(resolution.report());
+    table.warnings = resolution.report();
+    config = std::move(resolution.config);
+  }
+  for (const ShownValue& value : shown_values(config))
+    if ((value.table == "ddp" || value.table == "fsdp" || value.table == "training") &&
+        value.origin.kind != OriginKind::default_value)
+      table.given.emplace(value.key(), value.value);
+  table.ddp = std::move(config.ddp);
+  return table;
+}
+
+}  // namespace hookline

@@ -1,0 +1,26 @@
+// [ddp] of the run's config, for Python.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/schema/run_config.h"
+
+namespace hookline {
+
+struct DdpTable {
+  DdpConfig ddp;
+  std::map<std::string, OptionValue>
+      given;             // the keys of [ddp], [fsdp] and [training] that are set somewhere
+  std::string warnings;  // rendered; empty if there are none
+};
+
+/// The table of `file` and of the environment; without `file`, that of the config which `hookline launch` has
+/// resolved for this rank, or, outside of a run, of the environment alone. Throws ConfigError with every
+/// problem.
+DdpTable ddp_table(const std::optional<std::filesystem::path>& file);
+
+}  // namespace hookline

@@ -1,0 +1,29 @@
+"""Metadata of hookline-torch that depends on the torch which it is built with, for scikit-build-core."""
+
+import importlib.metadata
+import os
+import pathlib
+import re
+
+
+def _version() -> str:
+    for source in (pathlib.Path("CMakeLists.txt"), pathlib.Path("../../CMakeLists.txt")):
+        if source.exists():
+            return re.search(r"project\(hookline VERSION ([0-9.]+)", source.read_text(encoding="utf-8"))[1]
+    raise RuntimeError("hookline-torch is built from a checkout of hookline, and this folder is in none")
+
+
+def _torch() -> str:
+    named = os.environ.get("HOOKLINE_TORCH")
+    if not named:
+        return importlib.metadata.version("torch").split("+")[0]
+    for found in (pathlib.Path(named), pathlib.Path(named, ".."), *pathlib.Path(named).glob("lib/python3*/site-packages")):
+        for each in importlib.metadata.distributions(name="torch", path=[str(found)]):
+            return each.version.split("+")[0]
+    raise RuntimeError(f"HOOKLINE_TORCH is '{named}', in which Python's torch is not installed")
+
+
+def dynamic_metadata(field: str, settings: dict) -> str | list[str]:
+    if field == "version":
+        return f"{_version()}+torch{_torch()}"
+    return [f"hookline=={_version()}", f"torch=={_torch()}"]

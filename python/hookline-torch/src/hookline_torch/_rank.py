@@ -1,0 +1,55 @@
+"""What a rank tells its launcher and the run's trackers."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+
+from hookline_torch import _C, _ddp
+
+_reports: _C.RankReports | None = None
+
+
+def _of_this_process() -> _C.RankReports:
+    global _reports
+    if _reports is None:
+        _reports = _C.RankReports()
+        atexit.register(_end)
+        _write_uncaught_to_error_file()
+    return _reports
+
+
+def _write_uncaught_to_error_file() -> None:
+    """The launcher's report of a failed rank has what the rank's error file says, and its step."""
+    print_it = sys.excepthook
+
+    def write_and_print(kind, error, traceback) -> None:
+        if not issubclass(kind, KeyboardInterrupt):
+            _C.write_error_file(f"{kind.__name__}: {error}", kind.__name__)
+        print_it(kind, error, traceback)
+
+    sys.excepthook = write_and_print
+
+
+def _end() -> None:
+    # The interpreter has set this if an exception ends the program.
+    _reports.end(hasattr(sys, "last_value"))
+
+
+def step(number: int | None = None, *, loss: float | None = None) -> None:
+    """Reports that this rank has finished an optimizer step: call it on every rank, after ``optimizer.step()``.
+
+    The launcher then shows the run's progress, notices a run that stalls, and names the step of a rank that fails.
+    `number` counts from 1; without it, it is the next one, so a resumed script passes it once. Without
+    ``hookline launch`` this only counts.
+    """
+    _of_this_process().step(number, loss, _ddp.bytes_sent())
+
+
+def log(**values: float) -> None:
+    """Logs metrics of the last step: ``hookline.log(loss=0.3)``. Rank 0's reach the run's metrics.jsonl, which sweeps
+    and reports read, and the trackers of ``[logging]``; other ranks' are dropped.
+
+    Raises `Error` for a name that every line has anyway: step, seconds, bytes_sent.
+    """
+    _of_this_process().log({name: float(value) for name, value in values.items()}, _ddp.bytes_sent())

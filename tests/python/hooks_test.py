@@ -1,0 +1,217 @@
+"""hookline's hooks in Python's DistributedDataParallel. Every rank of `hookline launch` runs all of these tests."""
+
+import copy
+import gc
+import json
+import os
+import sys
+import threading
+import time
+import unittest
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import hookline
+
+STEPS = 12
+START = 3
+
+
+def make_model(**options):
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(64, 96), torch.nn.Tanh(), torch.nn.Linear(96, 96), torch.nn.Tanh(), torch.nn.Linear(96, 8)
+    )
+    return DistributedDataParallel(net, bucket_cap_mb=0.02, **options)
+
+
+def train(model, steps, first=0, optimizer=None):
+    """Trains with other data on each rank; returns the parameters as one tensor."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    for step in range(first, first + steps):
+        generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
+        loss = model(torch.randn(16, 64, generator=generator)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return values_of(model)
+
+
+def values_of(model):
+    return torch.cat([each.detach().flatten() for each in model.parameters()]).clone()
+
+
+def gradient_bytes(model):
+    return sum(each.numel() * each.element_size() for each in model.parameters())
+
+
+class Hooks(unittest.TestCase):
+    def expect_equal_ranks(self, values):
+        of_rank_0 = values.clone()
+        dist.broadcast(of_rank_0, 0)
+        self.assertTrue(torch.equal(values, of_rank_0), "ranks differ")
+
+    def expect_error(self, text, call):
+        with self.assertRaises(hookline.Error) as caught:
+            call()
+        self.assertEqual(str(caught.exception), text)
+
+    def test_every_hook_and_wrapper_keeps_ranks_equal(self):
+        for row in hookline.hooks():
+            for wrapper in ("no", "fp16", "bf16"):
+                if row["name"] in ("no", "noop") or wrapper != "no" and not row["can_be_wrapped"]:
+                    continue
+                with self.subTest(hook=row["name"], wrapper=wrapper):
+                    model = make_model()
+                    options = {"start_powerSGD_iter": START} if "start_powerSGD_iter" in row["options"] else {}
+                    hookline.register(model, row["name"], wrapper=wrapper, **options)
+                    values = train(model, STEPS)
+                    self.assertTrue(torch.isfinite(values).all())
+                    self.expect_equal_ranks(values)
+
+    def test_allreduce_gives_what_ddp_gives(self):
+        model = make_model()
+        hook = hookline.register(model, "allreduce")
+        torch.testing.assert_close(train(model, STEPS), train(make_model(), STEPS))
+        self.assertEqual(hook.bytes_sent, STEPS * gradient_bytes(model))
+
+    def test_power_sgd_of_several_buckets_sends_less(self):
+        model = make_model()
+        hook = hookline.register(
+            model, "power_sgd", wrapper="fp16", matrix_approximation_rank=2, start_powerSGD_iter=START
+        )
+        train(model, START)
+        before = hook.bytes_sent
+        train(model, STEPS)
+        self.assertLess(hook.bytes_sent - before, STEPS * gradient_bytes(model) // 8)
+        self.assertGreater(len(hook.state_dict()["buckets"]), 1)
+        self.assertEqual(sum(hook.bytes_by_stage.values()), hook.bytes_sent)
+        self.assertEqual(hook.name, f"power_sgd(rank=2, start={START}) in fp16")
+
+    def test_native_registration_gives_the_same_bits(self):
+        values = []
+        for native in (False, True):
+            model = make_model()
+            hookline.register(model, "power_sgd", native=native, start_powerSGD_iter=START)
+            values.append(train(model, STEPS))
+        self.assertTrue(torch.equal(*values))
+
+    def test_state_continues_to_the_bit(self):
+        def start():
+            model = make_model()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+            return model, optimizer, hookline.register(model, "power_sgd", start_powerSGD_iter=START)
+
+        model, optimizer, hook = start()
+        train(model, 7, 0, optimizer)
+        saved = copy.deepcopy((model.module.state_dict(), optimizer.state_dict(), hook.state_dict()))
+        uninterrupted = train(model, 5, 7, optimizer)
+        model, optimizer, hook = start()
+        model.module.load_state_dict(saved[0])
+        optimizer.load_state_dict(saved[1])
+        hook.load_state_dict(saved[2])
+        self.assertTrue(torch.equal(train(model, 5, 7, optimizer), uninterrupted))
+
+    def test_state_of_another_hook_is_refused(self):
+        hook = hookline.register(make_model(), "fp16")
+        state = hookline.register(make_model(), "power_sgd").state_dict()
+        self.expect_error(
+            f"the saved state is of the hook {state['hook']}, and this is {hook.name}: register the same hook with "
+            "the same options",
+            lambda: hook.load_state_dict(state),
+        )
+        with self.assertRaisesRegex(hookline.Error, "^this is not the state of a hook"):
+            hook.load_state_dict({"model": 1})
+
+    def test_mistakes_are_named_before_groups_are_made(self):
+        model = make_model()
+        with self.assertRaisesRegex(hookline.Error, "power_sgd"):
+            hookline.register(model, "powr_sgd")
+        with self.assertRaisesRegex(hookline.Error, "matrix_approximation_rank"):
+            hookline.register(model, "power_sgd", matrix_approximation_rank=0)
+        with self.assertRaises(TypeError) as caught:
+            hookline.register(model.module, "fp16")
+        self.assertEqual(
+            str(caught.exception), "hookline.register takes a DistributedDataParallel model, not Sequential"
+        )
+        hookline.register(model, "fp16")
+        if dist.get_rank() == 0:  # on one rank alone: the others would wait for it if it made a group
+            self.expect_error(
+                "the model has a communication hook already: a second can't be registered",
+                lambda: hookline.register(model, "bf16"),
+            )
+
+    def test_apply_takes_the_config_of_the_run(self):
+        model = make_model()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            hook = hookline.apply(model)
+        self.assertEqual(hook.name, "power_sgd(rank=2, start=10) in fp16")
+        self.assertEqual(
+            [str(each.message) for each in caught],
+            [
+                "hookline.apply has not applied ddp.static_graph = true, training.max_steps = 100: it acts on the hook "
+                "alone; what DistributedDataParallel has, pass to its constructor"
+            ],
+        )
+        if dist.get_rank() == 0:
+            self.assertTrue(os.path.exists(os.path.join(os.environ["HOOKLINE_RUN_DIR"], "config_read")))
+
+    def test_apply_reports_every_problem_of_a_file(self):
+        file = os.path.join(os.environ["HOOKLINE_RUN_DIR"], f"broken{dist.get_rank()}.toml")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write('[ddp]\ncomm_hok = "fp16"\ncomm_wrapper = "fp8"\n')
+        with self.assertRaises(hookline.Error) as caught:
+            hookline.apply(make_model(), file)
+        self.assertIn("broken", str(caught.exception))
+        self.assertIn(":2:1: error: unknown key 'comm_hok'", str(caught.exception))
+        self.assertIn(":3:16: error: ", str(caught.exception))
+
+    def test_metrics_reach_the_run(self):
+        with self.assertRaises(hookline.Error) as caught:
+            hookline.log(step=1)
+        self.assertIn("step", str(caught.exception))
+        hookline.step(7, loss=0.5)
+        hookline.log(accuracy=0.25 + dist.get_rank())
+        if dist.get_rank() == 0:
+            file, lines = os.path.join(os.environ["HOOKLINE_RUN_DIR"], "metrics.jsonl"), []
+            until = time.monotonic() + 60
+            while not lines and time.monotonic() < until:
+                time.sleep(0.01)
+                if os.path.exists(file):
+                    with open(file, encoding="utf-8") as written:
+                        lines = [json.loads(line) for line in written if line.endswith("\n")]
+            self.assertEqual([(line["step"], line["accuracy"]) for line in lines], [(7, 0.25)])
+
+    def test_threads_and_garbage_collection_do_not_deadlock(self):
+        is_over = threading.Event()
+
+        def collect():
+            while not is_over.wait(0.002):
+                gc.collect(0)
+
+        threads = [threading.Thread(target=collect) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(5):
+                model = make_model()
+                hookline.register(model, "power_sgd", start_powerSGD_iter=2)
+                self.expect_equal_ranks(train(model, 5))
+                del model
+        finally:
+            is_over.set()
+            for thread in threads:
+                thread.join()
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    result = unittest.main(exit=False, verbosity=2 if dist.get_rank() == 0 else 0).result
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.exit(not result.wasSuccessful())

@@ -1,0 +1,57 @@
+"""What the launcher learns from Python ranks that call hookline.step(). usage: reports_test.py HOOKLINE"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HOOKLINE = sys.argv.pop(1)
+
+START = """\
+import hookline
+import os
+import time
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+for _ in range(3):
+    dist.barrier()
+    hookline.step(loss=0.5)
+"""
+
+
+class Reports(unittest.TestCase):
+    def launch(self, script, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/train.py", "w", encoding="utf-8") as file:
+                file.write(START + script)
+            return subprocess.run(
+                [HOOKLINE, "launch", "--processes-per-node", "2", *flags, sys.executable, "-u", "train.py"],
+                cwd=folder, capture_output=True, text=True, timeout=120,
+            )  # fmt: skip
+
+    def test_a_rank_that_fails_is_named_with_its_step(self):
+        ended = self.launch('if os.environ["RANK"] == "1":\n    raise ValueError("no such batch")\ndist.barrier()\n')
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("rank 1", ended.stderr)
+        self.assertIn("step 3", ended.stderr)
+        self.assertIn("ValueError: no such batch", ended.stderr)
+
+    def test_a_run_that_stalls_is_ended(self):
+        ended = self.launch("time.sleep(100)\n", "--set", "launch.stall_timeout_seconds=2")
+        self.assertNotEqual(ended.returncode, 0)
+        self.assertIn("step 3", ended.stderr)
+        self.assertIn("stall", ended.stderr)
+
+    def test_the_end_shows_progress(self):
+        ended = self.launch(
+            "time.sleep(2.5)\n", "--set", "logging.status=plain", "--set", "logging.status_interval_seconds=1"
+        )
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertRegex(ended.stderr, "step 3.*loss 0.5")
+
+
+if __name__ == "__main__":
+    os.environ["OMP_NUM_THREADS"] = "1"
+    unittest.main()

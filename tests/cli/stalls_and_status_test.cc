@@ -96,7 +96,7 @@ TEST(Stall, SaysWhenEveryRankIsInACollective) {
       result.err,
       HasSubstr(
           "\n  it waits in a collective, as all ranks of this host do: either they make different calls, or "
-          "wait for a rank of another host\n"));
+          "they wait for a rank of another host\n"));
 }
 
 TEST(Stall, IsNotDeclaredForProgressingOrSilentRanks) {

@@ -27,7 +27,8 @@ DdpTable ddp_table(const std::optional<std::filesystem::path>& file) {
     config = std::move(resolution.config);
   }
   for (const ShownValue& value : shown_values(config))
-    if ((value.table == "ddp" || value.table == "fsdp" || value.table == "training") &&
+    if ((value.table == "ddp" || value.table == "ddp.auto" || value.table == "fsdp" ||
+         value.table == "training") &&
         value.origin.kind != OriginKind::default_value)
       table.given.emplace(value.key(), value.value);
   table.ddp = std::move(config.ddp);

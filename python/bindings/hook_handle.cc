@@ -1,5 +1,6 @@
 #include "python/bindings/hook_handle.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -14,29 +15,36 @@ std::map<std::string, at::Tensor> copies(const std::map<std::string, at::Tensor>
   return result;
 }
 
+/// A Comm for a hook that is built to find its mistakes, and then dropped.
+HookContext without_groups(int rank, int world_size) {
+  return {std::make_shared<Comm>(rank, world_size, [](const std::string&) { return ProcessGroupPtr(); })};
+}
+
+void expect_buildable(const std::string& hook, const std::string& wrapper, const OptionMap& options,
+                      const HookContext& context) {
+  if (!Registry::instance().build(hook, wrapper, options, context))
+    throw HookError(
+        "comm_hook 'no' without a wrapper is what DistributedDataParallel does by itself: leave the "
+        "registration out");
+}
+
 }  // namespace
 
 HookHandle::HookHandle(const std::string& hook, const std::string& wrapper, const OptionMap& options,
                        std::vector<at::Tensor> parameters, int rank, int world_size,
                        const GroupFactory& make_group)
-    : parameters_(std::move(parameters)),
-      make_group_(std::make_shared<GroupFactory>(make_group)),
-      comm_(std::make_shared<Comm>(rank, world_size,
-                                   [maker = make_group_](const std::string& name) {
-                                     if (!*maker)
-                                       throw HookError(
-                                           "the hook opens its channel '" + name +
-                                           "' after it was built: open channels in its constructor");
-                                     return (*maker)(name);
-                                   })),
-      hook_(Registry::instance().build(hook, wrapper, options, {comm_})),
-      world_size_(world_size) {
-  // It calls Python, which may be gone when the last group ends.
-  *make_group_ = nullptr;
-  if (!hook_)
-    throw HookError(
-        "comm_hook 'no' without a wrapper is what DistributedDataParallel does by itself: "
-        "leave the registration out");
+    : parameters_(std::move(parameters)), world_size_(world_size) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) positions_[parameters_[i].unsafeGetTensorImpl()] = i;
+  expect_buildable(hook, wrapper, options, without_groups(rank, world_size));
+  const auto maker = std::make_shared<GroupFactory>(make_group);
+  comm_ = std::make_shared<Comm>(rank, world_size, [maker](const std::string& name) {
+    if (!*maker)
+      throw HookError("the hook opens its channel '" + name +
+                      "' after it was built: open channels in its constructor");
+    return (*maker)(name);
+  });
+  hook_ = Registry::instance().build(hook, wrapper, options, {comm_});
+  *maker = nullptr;  // it calls Python, which may be gone when the last group ends
 }
 
 FuturePtr HookHandle::run(c10d::GradBucket& bucket) {
@@ -44,9 +52,14 @@ FuturePtr HookHandle::run(c10d::GradBucket& bucket) {
     const std::lock_guard lock(mutex_);
     if (bucket.getIndex() == 0) buckets_of_step_.clear();
     std::vector<std::size_t>& positions = buckets_of_step_.emplace_back();
-    for (const at::Tensor& parameter : bucket.getParameters())
-      for (std::size_t i = 0; i < parameters_.size(); ++i)
-        if (parameters_[i].is_same(parameter)) positions.push_back(i);
+    for (const at::Tensor& parameter : bucket.getParameters()) {
+      const auto position = positions_.find(parameter.unsafeGetTensorImpl());
+      if (position == positions_.end())
+        throw HookError(
+            "a bucket has a parameter that was frozen when the hook was registered: register the hook right "
+            "after the model is wrapped");
+      positions.push_back(position->second);
+    }
     if (bucket.isLast()) buckets_ = buckets_of_step_;
   }
   return hook_->runHook(bucket);
@@ -56,15 +69,30 @@ BucketParameters HookHandle::parameters_of(const BucketPositions& buckets) const
   BucketParameters result;
   for (const std::vector<std::size_t>& positions : buckets) {
     auto& bucket = result.emplace_back();
-    for (const std::size_t position : positions) {
-      if (position >= parameters_.size())
-        throw HookError("the saved state of the hook names parameter " + std::to_string(position) +
-                        ", and the model has " + std::to_string(parameters_.size()) +
-                        ": it is of another model");
-      bucket.push_back(parameters_[position]);
-    }
+    for (const std::size_t position : positions) bucket.push_back(parameters_[position]);
   }
   return result;
+}
+
+std::vector<std::vector<std::int64_t>> HookHandle::shapes() const {
+  std::vector<std::vector<std::int64_t>> result;
+  for (const at::Tensor& parameter : parameters_) result.push_back(parameter.sizes().vec());
+  return result;
+}
+
+void HookHandle::expect_own(const SavedHook& saved) const {
+  if (saved.hook != describe())
+    throw HookError("the saved state is of the hook " + saved.hook + ", and this is " + describe() +
+                    ": register the same hook with the same options");
+  std::vector<std::size_t> named;
+  for (const std::vector<std::size_t>& positions : saved.buckets)
+    named.insert(named.end(), positions.begin(), positions.end());
+  std::sort(named.begin(), named.end());
+  bool is_each_once = saved.buckets.empty() || named.size() == parameters_.size();
+  for (std::size_t i = 0; i < named.size(); ++i) is_each_once = is_each_once && named[i] == i;
+  if (saved.shapes != shapes() || !is_each_once)
+    throw HookError("the saved state of the hook " + saved.hook +
+                    " is of another model: its parameters have other shapes, or others of them are frozen");
 }
 
 SavedHook HookHandle::save() const {
@@ -76,18 +104,16 @@ SavedHook HookHandle::save() const {
   HookState state = hook_->save_state(parameters_of(buckets));
   state.shared = copies(state.shared);
   state.own = copies(state.own);
-  return {describe(), world_size_, buckets, std::move(state)};
+  return {describe(), world_size_, shapes(), buckets, std::move(state)};
 }
 
 void HookHandle::load(const SavedHook& saved, c10d::Reducer& reducer) {
-  if (saved.hook != describe())
-    throw HookError("the saved state is of the hook " + saved.hook + ", and this is " + describe() +
-                    ": register the same hook with the same options");
+  expect_own(saved);
   const BucketParameters buckets = parameters_of(saved.buckets);
   HookState state = saved.state;
   if (saved.world_size != world_size_) state.own.clear();
-  if (!saved.buckets.empty()) reducer.initialize_buckets(saved.buckets);
   hook_->load_state(state, buckets);
+  if (!saved.buckets.empty()) reducer.initialize_buckets(saved.buckets);
   const std::lock_guard lock(mutex_);
   buckets_ = saved.buckets;
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "hooks/comm_hook.h"
@@ -23,6 +24,7 @@ using BucketPositions = std::vector<std::vector<std::size_t>>;
 struct SavedHook {
   std::string hook;  // as it describes itself
   int world_size = 0;
+  std::vector<std::vector<std::int64_t>> shapes;  // of the model's parameters
   BucketPositions buckets;
   HookState state;
 };
@@ -32,7 +34,7 @@ class HookHandle {
  public:
   /// Builds `hook` inside `wrapper`, as Registry::build does. `parameters` are those that the Reducer
   /// reduces, in its order. Collective: `make_group` is called for each group that the hook communicates
-  /// over, and never later. Throws HookError.
+  /// over, and never later; not at all if it throws HookError because of the hook's name or options.
   HookHandle(const std::string& hook, const std::string& wrapper, const OptionMap& options,
              std::vector<at::Tensor> parameters, int rank, int world_size, const GroupFactory& make_group);
 
@@ -51,9 +53,13 @@ class HookHandle {
 
  private:
   BucketParameters parameters_of(const BucketPositions& buckets) const;
+  std::vector<std::vector<std::int64_t>> shapes() const;
+  /// Throws HookError unless `saved` can be this model's and this hook's.
+  void expect_own(const SavedHook& saved) const;
 
   std::vector<at::Tensor> parameters_;
-  std::shared_ptr<GroupFactory> make_group_;  // empty once the hook is built
+  std::unordered_map<const c10::TensorImpl*, std::size_t> positions_;  // of parameters_
+  std::shared_ptr<GroupFactory> make_group_;                           // empty once the hook is built
   std::shared_ptr<Comm> comm_;
   std::unique_ptr<CommHook> hook_;
   int world_size_;

@@ -25,7 +25,7 @@ namespace py = pybind11;
 
 /// Calls `make_group`, a function of Python's, from C++ code that does not hold Python's lock.
 GroupFactory group_factory(const py::function& make_group) {
-  // Shared, since copies are made and destroyed without Python's lock; `guard` takes it for the last one.
+  // Copies are made and destroyed without Python's lock; the last one takes it.
   const std::shared_ptr<py::function> kept(new py::function(make_group), [](py::function* function) {
     const py::gil_scoped_acquire lock;
     delete function;
@@ -57,6 +57,7 @@ py::dict to_python(const SavedHook& saved) {
   py::dict result;
   result["hook"] = saved.hook;
   result["world_size"] = saved.world_size;
+  result["shapes"] = saved.shapes;
   result["buckets"] = saved.buckets;
   result["shared"] = saved.state.shared;
   result["own"] = saved.state.own;
@@ -68,6 +69,7 @@ SavedHook from_python(const py::dict& saved) {
   try {
     return {saved["hook"].cast<std::string>(),
             saved["world_size"].cast<int>(),
+            saved["shapes"].cast<std::vector<std::vector<std::int64_t>>>(),
             saved["buckets"].cast<BucketPositions>(),
             {saved["shared"].cast<std::map<std::string, at::Tensor>>(),
              saved["own"].cast<std::map<std::string, at::Tensor>>(),

@@ -9,6 +9,7 @@ import threading
 import time
 import unittest
 import warnings
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -116,7 +117,8 @@ class Hooks(unittest.TestCase):
         self.assertTrue(torch.equal(train(model, 5, 7, optimizer), uninterrupted))
 
     def test_state_of_another_hook_is_refused(self):
-        hook = hookline.register(make_model(), "fp16")
+        model = make_model()
+        hook = hookline.register(model, "fp16")
         state = hookline.register(make_model(), "power_sgd").state_dict()
         self.expect_error(
             f"the saved state is of the hook {state['hook']}, and this is {hook.name}: register the same hook with "
@@ -125,9 +127,38 @@ class Hooks(unittest.TestCase):
         )
         with self.assertRaisesRegex(hookline.Error, "^this is not the state of a hook"):
             hook.load_state_dict({"model": 1})
+        del model
+        gc.collect()
+        self.expect_error("the model of the hook fp16 is gone", lambda: hook.load_state_dict({}))
+
+    def test_state_of_another_model_is_refused(self):
+        small, model = DistributedDataParallel(torch.nn.Linear(3, 2)), make_model()
+        hook, other = hookline.register(small, "fp16"), hookline.register(model, "fp16")
+        small(torch.ones(1, 3)).sum().backward()
+        self.expect_error(
+            "the saved state of the hook fp16 is of another model: its parameters have other shapes, or others of "
+            "them are frozen",
+            lambda: other.load_state_dict(hook.state_dict()),
+        )
+
+    def test_a_model_that_is_gone_takes_its_hook_along(self):
+        model = make_model()
+        hook = hookline.register(model, "power_sgd")
+        train(model, 2)
+        gone = weakref.ref(hook)
+        del model, hook
+        gc.collect()
+        self.assertIsNone(gone())
+
+    def test_no_hook_is_refused(self):
+        self.expect_error(
+            "comm_hook 'no' without a wrapper is what DistributedDataParallel does by itself: leave the registration out",
+            lambda: hookline.register(make_model(), "no"),
+        )
 
     def test_mistakes_are_named_before_groups_are_made(self):
         model = make_model()
+        groups = len(dist.distributed_c10d._world.pg_map)
         with self.assertRaisesRegex(hookline.Error, "power_sgd"):
             hookline.register(model, "powr_sgd")
         with self.assertRaisesRegex(hookline.Error, "matrix_approximation_rank"):
@@ -137,6 +168,7 @@ class Hooks(unittest.TestCase):
         self.assertEqual(
             str(caught.exception), "hookline.register takes a DistributedDataParallel model, not Sequential"
         )
+        self.assertEqual(len(dist.distributed_c10d._world.pg_map), groups)
         hookline.register(model, "fp16")
         if dist.get_rank() == 0:  # on one rank alone: the others would wait for it if it made a group
             self.expect_error(

@@ -20,11 +20,17 @@ _APPLIED = {"ddp.comm_hook", "ddp.comm_wrapper", "ddp.plugins", "ddp.dim", "ddp.
 
 
 _hooks: weakref.WeakSet[Hook] = weakref.WeakSet()
+_sent_before = 0  # by hooks that are gone
 
 
 def bytes_sent() -> int:
     """Bytes that this rank has handed to collectives through all hooks so far."""
-    return sum(each.bytes_sent for each in _hooks)
+    return _sent_before + sum(each.bytes_sent for each in _hooks)
+
+
+def _is_gone(handle: _C.Handle) -> None:
+    global _sent_before
+    _sent_before += handle.bytes_sent()
 
 
 class Hook:
@@ -32,8 +38,10 @@ class Hook:
 
     def __init__(self, handle: _C.Handle, model: DistributedDataParallel) -> None:
         self._handle = handle
-        self._reducer = model.reducer
+        # The model's Reducer holds this object, in C++, where Python can't see a circle.
+        self._model = weakref.ref(model)
         _hooks.add(self)
+        weakref.finalize(self, _is_gone, handle)
 
     def __repr__(self) -> str:
         return f"<hookline hook {self.name}>"
@@ -67,7 +75,10 @@ class Hook:
         If the number of ranks has changed, what belonged to a single rank starts fresh. Raises `Error` if the
         state is of another hook, of other options, or of another model.
         """
-        self._handle.load(state, self._reducer)
+        model = self._model()
+        if model is None:
+            raise _C.Error(f"the model of the hook {self.name} is gone")
+        self._handle.load(state, model.reducer)
 
 
 # Without annotations: DistributedDataParallel compares them with types, and here they would be strings.
@@ -107,17 +118,24 @@ def register(
         raise _C.Error("the model has a communication hook already: a second can't be registered")
     for plugin in plugins:
         _C.load_plugin(os.fspath(plugin))
+    parameters = [each for each in model._module_parameters if each.requires_grad]
+    if "power" in hook.lower() and parameters[0].is_cuda:
+        raise _C.Error(
+            "hookline's PowerSGD needs hookline's CUDA module on a GPU, which Python can't load yet: "
+            "use the hooks fp16 or bf16, or PyTorch's powerSGD_hook"
+        )
     group = model.process_group
+    options_of_group = getattr(group._get_backend(parameters[0].device), "options", None)
 
     def make_group(name: str) -> dist.ProcessGroup:
         return dist.new_group(
             dist.get_process_group_ranks(group),
+            timeout=getattr(options_of_group, "_timeout", None),
             backend=dist.get_backend(group),
             use_local_synchronization=True,
             group_desc=f"hookline {name}",
         )
 
-    parameters = [each for each in model._module_parameters if each.requires_grad]
     handle = _C.Handle(
         hook, wrapper, options, parameters, dist.get_rank(group), dist.get_world_size(group), make_group
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 
 from hookline_torch import _C, _ddp
@@ -24,7 +25,8 @@ def _write_uncaught_to_error_file() -> None:
     print_it = sys.excepthook
 
     def write_and_print(kind, error, traceback) -> None:
-        if not issubclass(kind, KeyboardInterrupt):
+        written = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
+        if not issubclass(kind, KeyboardInterrupt) and not os.path.exists(written):  # torch's @record writes it, too
             _C.write_error_file(f"{kind.__name__}: {error}", kind.__name__)
         print_it(kind, error, traceback)
 

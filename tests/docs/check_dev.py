@@ -17,6 +17,13 @@ CASES = [
         {"HOOKLINE_TORCH": "/opt/torch"},
         "--torch and HOOKLINE_TORCH both say which torch to build with: leave one out",
     ),
+    (["install"], ANY, "install takes the folder to install into, such as /opt/hookline"),
+    (["package", "now"], ANY, "package takes --try or nothing, not 'now'"),
+    (
+        ["package"],
+        {"HOOKLINE_TORCH": "/opt/torch"},
+        "package builds for a version of torch: name it with --torch, and leave HOOKLINE_TORCH out",
+    ),
     (["test-matrix", "2.13"], ANY, "torch_versions/tested.txt has no '2.13': it has 2.11.0 2.12.1 2.13.0 2.14.1 2.15.0"),
 ]
 

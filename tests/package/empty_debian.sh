@@ -10,7 +10,17 @@ if [[ ${3:-} != in-own-namespace ]]; then
 fi
 
 root=$(mktemp -d /tmp/hookline-debian.XXXXXX)
-trap 'umount -l "$root"/{proc,dev/shm,dev,opt/torch} 2>/dev/null; rm -rf --one-file-system "$root"' EXIT
+clean() {
+  local place
+  for place in proc dev/shm dev opt/torch; do umount -l "$root/$place" 2>/dev/null || true; done
+  # Never what is still mounted there.
+  if grep -q " $root/" /proc/self/mountinfo; then
+    printf 'empty_debian.sh: %s is left, since something is still mounted in it\n' "$root" >&2
+  else
+    rm -rf --one-file-system "$root"
+  fi
+}
+trap clean EXIT
 log=$root.log
 quietly() {
   "$@" >"$log" 2>&1 </dev/null || { tail -n 40 "$log" >&2; printf 'empty_debian.sh: failed: %s\n' "$*" >&2; exit 1; }
@@ -22,12 +32,13 @@ cp -a /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 rm -f "$root"/etc/apt/apt.conf.d/*packagekit* "$root"/etc/apt/apt.conf.d/*appstream*
 mkdir -p "$root/opt/torch"
 mount --bind "$site" "$root/opt/torch"
+mount -o remount,bind,ro "$root/opt/torch"
 mount --bind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/dev/shm"
 mount -t proc proc "$root/proc"
 cp "$package" "$root/tmp/"
 cp /etc/resolv.conf "$root/etc/" 2>/dev/null || true
-inside() { env -i PATH=/usr/local/bin:/opt/hookline/bin:/usr/bin:/bin HOME=/root HOOKLINE_TORCH=/opt/torch chroot "$root" "$@"; }
+inside() { env -i PATH=/opt/hookline/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root HOOKLINE_TORCH=/opt/torch chroot "$root" "$@"; }
 
 case $package in
   *.deb)
@@ -45,6 +56,7 @@ esac
 # Before any compiler is installed, whose libraries might stand in for what the package lacks.
 inside hookline --version
 inside hookline launch --processes-per-node 2 true
+inside hookline test --processes-per-node 2
 printf '== installing a compiler\n'
 quietly inside apt-get install -y --no-install-recommends g++ make cmake libgloo-dev libcurl4-openssl-dev
 
@@ -59,10 +71,11 @@ cmake -S . -B build -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build build
 hookline launch --config hookline.toml build/train
 hookline test --processes-per-node 2
-hookline env | head -n 40
+hookline env
 hookline sweep sweep.toml
 test -f "$prefix/share/man/man1/hookline-launch.1"
 TRY
 inside bash /root/try.sh "$prefix" 2>&1 | tee "$log"
 grep -q 'epoch 4: loss 0\.[012]' "$log"
+rm "$log"
 printf '== %s works in an empty Debian\n' "${package##*/}"

@@ -19,6 +19,9 @@ hookline launch --processes-per-node 2 true
 if python3 -c 'import hookline; hookline.register' 2>error; then exit 1; fi
 grep -q 'hookline.register needs the package hookline-torch, and hookline_torch is not installed' error
 test -f new/share/man/man1/hookline-launch.1
+test ! -e new/include/hookline
+if hookline --cmake-dir 2>error; then exit 1; fi
+grep -q 'has no hooklineConfig.cmake: this is the launcher alone' error
 
 pip install --quiet --disable-pip-version-check --no-index --no-deps "${wheels[1]}"
 echo "$environment"/lib/python3*/site-packages >"$(echo new/lib/python3*/site-packages)/torch.pth"

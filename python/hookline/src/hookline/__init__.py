@@ -29,12 +29,16 @@ def program() -> str:
         if os.path.isfile(path):
             return path
     # Installed with --target or --prefix.
-    for record in importlib.metadata.files("hookline") or ():
+    try:
+        files = importlib.metadata.files("hookline") or ()
+    except importlib.metadata.PackageNotFoundError:
+        files = ()
+    for record in files:
         if record.name == "hookline" and record.parent.name == "bin":
             return str(record.locate().resolve())
     raise FileNotFoundError(
         f"the program hookline is not installed beside {sys.executable}: "
-        "install the package again: pip install --force-reinstall hookline"
+        "install its wheel again"
     )
 
 
@@ -49,6 +53,6 @@ def __getattr__(name: str):
         if error.name not in ("hookline_torch", "torch"):
             raise
         raise ImportError(
-            f"hookline.{name} needs the package hookline-torch, and {error.name} is not installed: "
-            "pip install hookline-torch"
+            f"hookline.{name} needs the package hookline-torch, and {error.name} is not installed: install the wheel "
+            "that './dev package' builds in a checkout of hookline"
         ) from None

@@ -42,14 +42,18 @@ Program libexec_rank(const std::string& name, const std::string& does) {
             "builds the rest), or was moved without it",
         kNotFound);
   Program program{file, file, {file.string()}};
-  program.libraries = torch_libraries_for(file);
+  program.library_folders = torch_libraries_for(file).string();
+  // Those that a package bundles: the ones that need each other look nowhere else for them.
+  const std::filesystem::path bundled = file.parent_path() / "lib";
+  if (std::filesystem::exists(bundled, error))
+    program.library_folders += (program.library_folders.empty() ? "" : ":") + bundled.string();
   return program;
 }
 
 std::vector<std::string> command_of(const Program& program, const std::vector<std::string>& arguments) {
   std::vector<std::string> command;
-  if (!program.libraries.empty())
-    command = {"env", std::string(kLibraryPath) + "=" + library_path(program.libraries.string())};
+  if (!program.library_folders.empty())
+    command = {"env", std::string(kLibraryPath) + "=" + library_path(program.library_folders)};
   command.push_back(program.executable.string());
   command.insert(command.end(), arguments.begin(), arguments.end());
   return command;

@@ -20,9 +20,9 @@ std::vector<std::string> own_environment_without(std::string_view name) {
   return result;
 }
 
-std::string library_path(const std::string& folder) {
+std::string library_path(const std::string& folders) {
   const char* const own = std::getenv(kLibraryPath);
-  return own && *own ? folder + ":" + own : folder;
+  return own && *own ? folders + ":" + own : folders;
 }
 
 }  // namespace hookline

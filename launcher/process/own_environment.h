@@ -14,7 +14,8 @@ std::vector<std::string> own_environment_without(std::string_view name);
 
 /// The variable that names the folders in which the dynamic linker looks for shared libraries first.
 inline constexpr const char* kLibraryPath = "LD_LIBRARY_PATH";
-/// The value of kLibraryPath for a process that is to look in `folder` before where this process looks.
-std::string library_path(const std::string& folder);
+/// The value of kLibraryPath for a process that is to look in `folders`, separated by colons, before where
+/// this process looks.
+std::string library_path(const std::string& folders);
 
 }  // namespace hookline

@@ -14,7 +14,7 @@ struct Program {
   std::filesystem::path executable;              // what is started: the file itself, or the interpreter
   std::vector<std::string> arguments;            // argv, argv[0] included; the same on all nodes of a run
   std::vector<std::string> arguments_here = {};  // further ones, which may differ between nodes
-  std::filesystem::path libraries = {};          // where it looks for shared libraries first; empty: nowhere
+  std::string library_folders = {};  // where it looks for shared libraries first, as in LD_LIBRARY_PATH
   std::optional<int> explained_exit =
       {};  // after this exit code the launcher reports no failed rank: the program has explained it itself
 

@@ -41,11 +41,8 @@ bool is_of_a_crash(int signal) {
 
 /// MLflow's address as the ranks got it: the config comes before the variable.
 std::vector<std::string> environment_for(const LoggingConfig& logging) {
-  constexpr const char* kVariable = "MLFLOW_TRACKING_URI";
   if (logging.mlflow_tracking_uri.empty()) return own_environment();
-  std::vector<std::string> environment = own_environment_without(kVariable);
-  environment.push_back(std::string(kVariable) + "=" + logging.mlflow_tracking_uri);
-  return environment;
+  return own_environment_with("MLFLOW_TRACKING_URI", logging.mlflow_tracking_uri);
 }
 
 /// What came of reporting to the server.

@@ -139,11 +139,10 @@ JobSpec job_of(const RunConfig& config, const Program& program, const RunFolder&
   job.bounds = &bounds;
   const LoggingConfig& logging = config.logging;
   const std::vector<Cores> binding = binding_of(config.launch, place.ranks);
-  std::vector<std::string> base = own_environment();
-  if (!program.library_folders.empty()) {
-    base = own_environment_without(kLibraryPath);
-    base.push_back(std::string(kLibraryPath) + "=" + library_path(program.library_folders));
-  }
+  const std::vector<std::string> base =
+      program.library_folders.empty()
+          ? own_environment()
+          : own_environment_with(kLibraryPath, library_path(program.library_folders));
   for (int local = 0; local < place.ranks; ++local) {
     const int rank = node.first_rank + local;
     const auto prefix = prefix_of(logging, rank, local);

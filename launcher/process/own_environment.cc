@@ -20,6 +20,12 @@ std::vector<std::string> own_environment_without(std::string_view name) {
   return result;
 }
 
+std::vector<std::string> own_environment_with(const std::string& name, const std::string& value) {
+  std::vector<std::string> result = own_environment_without(name);
+  result.push_back(name + "=" + value);
+  return result;
+}
+
 std::string library_path(const std::string& folders) {
   const char* const own = std::getenv(kLibraryPath);
   return own && *own ? folders + ":" + own : folders;

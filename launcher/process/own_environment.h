@@ -11,6 +11,8 @@ namespace hookline {
 std::vector<std::string> own_environment();
 /// The same without the variable `name`.
 std::vector<std::string> own_environment_without(std::string_view name);
+/// The same with the variable `name` set to `value`.
+std::vector<std::string> own_environment_with(const std::string& name, const std::string& value);
 
 /// The variable that names the folders in which the dynamic linker looks for shared libraries first.
 inline constexpr const char* kLibraryPath = "LD_LIBRARY_PATH";

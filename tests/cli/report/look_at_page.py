@@ -10,7 +10,7 @@ import sys
 
 from playwright.sync_api import sync_playwright
 
-LONG_MS = 120_000  # for a page of many trials on a slow machine
+LONG_MS = 600_000  # the longest that one action may take; the browser draws on the CPU, beside other tests
 WIDTHS = (1300, 700)
 
 # Pairs of texts and buttons within a figure that overlap by more than a pixel, slanted ones too.
@@ -66,7 +66,7 @@ def look_at_widths(page, seen):
 
 def look(page, seen):
     """Records what is drawn."""
-    page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
+    page.wait_for_selector("body[data-drawn]")
     seen["title"] = page.title()
     seen["state"] = page.inner_text("#state")
     seen["headline"] = page.inner_text("#headline")
@@ -112,7 +112,7 @@ def use(page, seen):
     page.fill("#filter", "no-such-row")
     seen["none"] = first_cells(page)
     page.fill("#filter", "")
-    page.wait_for_selector("figure", timeout=LONG_MS)
+    page.wait_for_selector("figure")
 
 
 def look_at_print(page, seen):
@@ -131,6 +131,7 @@ def main(browser_program, file, how):
         browser = playwright.chromium.launch(executable_path=browser_program, args=flags)
         for scheme in ["light", "dark"] if how == "used" else ["light"]:
             page = browser.new_page(viewport={"width": WIDTHS[0], "height": 900}, color_scheme=scheme)
+            page.set_default_timeout(LONG_MS)
             # Without a GPU, the WebGL driver logs warnings about its own speed.
             page.on("console", lambda m: "GL Driver Message" in m.text or seen["problems"].append(f"{m.type}: {m.text}"))
             page.on("pageerror", lambda error: seen["problems"].append(str(error)))
@@ -142,7 +143,7 @@ def main(browser_program, file, how):
                     use(page, seen)
                     look_at_print(page, seen)
             else:
-                page.wait_for_selector("body[data-drawn]", timeout=LONG_MS)
+                page.wait_for_selector("body[data-drawn]")
                 page.emulate_media(media="print")
                 seen["ground_in_print"] = page.evaluate("getComputedStyle(document.body).backgroundColor")
                 page.emulate_media(media="screen")

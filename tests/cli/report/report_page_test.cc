@@ -39,7 +39,7 @@ using ::testing::StartsWith;
 nlohmann::json seen_by_browser(const fs::path& page, const std::string& how) {
   testing::ProcessOptions options;
   options.arguments = {LOOK_AT_PAGE, find_browser(), page.string(), how};
-  options.limit = std::chrono::minutes(5);  // a page of a thousand trials takes 40 seconds
+  options.limit = std::chrono::minutes(14);  // a page of a thousand trials takes 40 seconds on idle cores
   const ProcessResult result = testing::run_process(PYTHON_PROGRAM, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   return nlohmann::json::parse(result.out, nullptr, /*allow_exceptions=*/false);

@@ -64,7 +64,7 @@ class FlatParameter {
   /// find.
   void use_whole() { use(true); }
   void use_pieces() { use(false); }
-  /// Throws Error, which names it, if a parameter has other memory, as torch::load gives it.
+  /// Throws Error, naming the parameter, if one no longer uses the memory set here, as after torch::load.
   void expect_own_memory() const;
 
   /// While whole: throws Error, which names it, if a parameter has memory of other sizes.

@@ -150,7 +150,7 @@ TEST(ForeignText, ReachesProgramsUnescaped) {
             "31m");
 }
 
-// Both on a terminal, from which users copy it, and in a pipe.
+// The output must be valid TOML both on a terminal, from which users copy it, and in a pipe.
 TEST(ForeignText, KeepsConfigShowOutputValid) {
   const Sandbox sandbox;
   const std::string file = steering_config(sandbox);

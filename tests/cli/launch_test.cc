@@ -51,7 +51,7 @@ TEST(Launch, PrefixesEachLineWithItsRankAndKeepsLogs) {
   EXPECT_EQ(testing::read_file(sandbox.run_folder() + "/attempt_0/0/stderr.log"), "trouble 0\n");
 }
 
-TEST(Launch, OmitsPrefixesOnRequest) {
+TEST(Launch, PrintsTheConfiguredPrefixOrNone) {
   const Sandbox sandbox;
   const ProcessResult colours = sandbox.run(
       {"launch", "--set", "logging.prefix_template=\x1b[1;32m${rank}\x1b[0m\x1b]0;title\a ", "echo", "x"});

@@ -16,26 +16,26 @@ from training_cases import BATCH_SIZE, CASES, LEARNING_RATE, RANKS, SIZES, STEPS
 from two_halves import hook_flags, largest, run_ours, run_python
 
 
-def write_data(folder):
+def write_data(folder, sizes=SIZES):
     random = numpy.random.default_rng(1)
 
     def write(name, values):
         values.astype(numpy.float32).tofile(folder / name)
 
     weights = []
-    for fan_in, fan_out in zip(SIZES, SIZES[1:]):
+    for fan_in, fan_out in zip(sizes, sizes[1:]):
         weights += [random.standard_normal(fan_in * fan_out) / fan_in**0.5, 0.1 * random.standard_normal(fan_out)]
     write("initial.bin", numpy.concatenate(weights))
-    teacher = random.standard_normal((SIZES[0], SIZES[-1])) / 4
+    teacher = random.standard_normal((sizes[0], sizes[-1])) / 4
     for rank in range(RANKS):
-        inputs = random.standard_normal((STEPS * BATCH_SIZE, SIZES[0]))
+        inputs = random.standard_normal((STEPS * BATCH_SIZE, sizes[0]))
         write(f"inputs{rank}.bin", inputs)
         write(f"targets{rank}.bin", numpy.sin(inputs @ teacher))
 
 
-def train_ours(hookline, program, folder, case):
+def train_ours(hookline, program, folder, case, sizes=SIZES, flags=()):
     command = [hookline, "launch", "--processes-per-node", str(RANKS), "--set", f"logging.dir={folder}/runs"]
-    command += [*hook_flags(case), program, folder, str(case.steps), str(BATCH_SIZE), str(LEARNING_RATE), *map(str, SIZES)]
+    command += [*hook_flags(case), *flags, program, folder, str(case.steps), str(BATCH_SIZE), str(LEARNING_RATE), *map(str, sizes)]
     run_ours(case, command)
 
 

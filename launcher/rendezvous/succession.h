@@ -23,7 +23,7 @@ struct Electorate {
   int round = 0;
   std::size_t size = 0;         // of the round
   std::set<std::string> nodes;  // its members, as far as they are known
-  bool has_coordinator = true;  // of the round, in the part that asks
+  bool has_coordinator = true;  // whether the part given to allows() has the round's coordinator
 
   /// How many of the members that are known are in a part of the run with these nodes?
   std::size_t count_in(const std::set<std::string>& part) const {

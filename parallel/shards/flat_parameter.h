@@ -20,9 +20,10 @@ namespace hookline {
 ///
 /// The module's variables stay the same objects, since an optimizer may hold them. Between steps, a
 /// variable's data is this rank's piece of the parameter: flat, and possibly empty. While the model computes,
-/// its data is the whole parameter, whose memory exists only while the unit computes. Tensors that autograd
-/// saved share that storage, so they are valid again when the memory is. Using any view of the whole
-/// parameter while its memory is freed throws; so does using a view of the piece while the variable is whole.
+/// the variable's data is the whole parameter, whose memory exists only while the unit computes. Tensors
+/// that autograd saved share the whole parameter's storage, so they are usable again once its memory is back.
+/// Using any view of the whole parameter while its memory is freed throws; so does using a view of the piece
+/// while the variable is whole.
 ///
 /// Does not communicate. Not synchronised.
 /// Source: Zhao et al. 2023, PyTorch FSDP, arXiv:2304.11277, section 3.2; use_orig_params of

@@ -45,7 +45,7 @@ struct TrialResult {
 /// A row of the state.
 struct Trial {
   PlannedTrial planned;
-  TrialResult result;  // but for its status, it means nothing while that is `waiting`
+  TrialResult result;  // until the trial has ended, only its status means anything
 };
 
 /// What a sweep is, for whoever reads its results later.

@@ -545,7 +545,7 @@ TEST(Launch, WarnsOfSettingsThatNoRankHasRead) {
   EXPECT_THAT(sandbox.run({"launch", "--set", "logging.level=warning", "/bin/true"}).err, "");
 }
 
-TEST(Launch, PrefersTheSchedulersAddressToTheFiles) {
+TEST(Launch, LetsTheSchedulersAddressOverrideTheConfigFile) {
   const Sandbox sandbox;
   sandbox.script("train", "exit 0\n");
   sandbox.folder.write("run.toml", "[launch]\nnnodes = 2\n[rendezvous]\nmain_address = \"login.example\"\n");

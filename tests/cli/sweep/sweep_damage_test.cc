@@ -122,7 +122,7 @@ class EndedSweep {
   std::string bytes;
 };
 
-std::string without_page(std::string bytes, std::size_t page) {
+std::string with_garbled_page(std::string bytes, std::size_t page) {
   for (std::size_t i = 0; i < kPageBytes; ++i) bytes[page * kPageBytes + i] = static_cast<char>(i * 7 + 1);
   return bytes;
 }
@@ -237,7 +237,7 @@ TEST(DamagedSweep, SaysWhatIsDamaged) {
   EXPECT_EQ(said(), "is damaged: SQLite can't read it: file is not a database" + std::string(kAdvice));
   const std::vector<std::size_t> pages = sweep.pages_of(kIndexLeaf);
   ASSERT_THAT(pages, Not(IsEmpty()));
-  sweep.put(without_page(sweep.bytes, pages.front()));
+  sweep.put(with_garbled_page(sweep.bytes, pages.front()));
   EXPECT_THAT(said(), AllOf(StartsWith("is damaged: SQLite finds: "), EndsWith(kAdvice)));
   // If the file is not damaged but unusable, --repair does not help.
   sweep.put(sweep.bytes);
@@ -315,13 +315,13 @@ TEST(DamagedSweep, KeepsAllRowsIfNoPageWithRowsIsDamaged) {
   const EndedSweep sweep;
   {
     SCOPED_TRACE("the header, and the schema");
-    sweep.put(without_page(sweep.bytes, 0));
+    sweep.put(with_garbled_page(sweep.bytes, 0));
     expect_repaired(sweep, 0, 0);
   }
   for (const char kind : {kIndexLeaf, kTableInterior})
     for (const std::size_t page : sweep.pages_of(kind)) {
       SCOPED_TRACE("page " + std::to_string(page));
-      sweep.put(without_page(sweep.bytes, page));
+      sweep.put(with_garbled_page(sweep.bytes, page));
       expect_repaired(sweep, 0, 0);
     }
   {
@@ -453,7 +453,7 @@ TEST(DamagedSweep, IsRefusedIfItsStateIsNotARegularFile) {
 
 TEST(DamagedSweep, IsUnchangedByAFailedRepair) {
   const EndedSweep sweep;
-  const std::string damaged = without_page(sweep.bytes, 0), obstacle = std::string(kState) + ".scratch";
+  const std::string damaged = with_garbled_page(sweep.bytes, 0), obstacle = std::string(kState) + ".scratch";
   sweep.put(damaged);
   sweep.sandbox.folder.write(obstacle + "/file", "");  // a folder blocks even root
   for (int tries = 0; tries < 2; ++tries) {
@@ -483,7 +483,7 @@ TEST(DamagedSweep, KeepsTheRowsOfUndamagedPages) {
     const std::string text = sweep.bytes.substr(page * kPageBytes, kPageBytes);
     if (text.find("args.a") == text.npos || ++pages > 2) continue;
     SCOPED_TRACE("page " + std::to_string(page));
-    sweep.put(without_page(sweep.bytes, page));
+    sweep.put(with_garbled_page(sweep.bytes, page));
     expect_repaired(sweep, 1, kTrials / 2);
   }
   EXPECT_GT(pages, 2u);
@@ -763,7 +763,7 @@ TEST(DamagedSweep, SaysToBeginAnewIfAValueWithoutAChecksumIsDamaged) {
               AllOf(HasSubstr("state.sqlite', can't be used: "), HasSubstr("begin the sweep anew")));
 }
 
-TEST(DamagedSweep, IsToBePutRightIfItsLogCanNotBeRead) {
+TEST(DamagedSweep, SaysToPutRightALogThatCanNotBeRead) {
   const testing::TemporaryFolder folder;
   const fs::path file = folder.path() / "state.sqlite", log = file.string() + "-wal";
   make_former(file, 2);

@@ -51,7 +51,8 @@ class InputFile : public std::istream {
   __gnu_cxx::stdio_filebuf<char> buffer_;
 };
 
-/// All of `file`. Throws Error, "'FILE' can't be read: …", if it is no regular file of at most `most_bytes`.
+/// All of `file`. Throws Error, "'FILE' can't be read: …", if it is not a regular file of at most
+/// `most_bytes`.
 std::string read_regular_file(const std::filesystem::path& file, std::uint64_t most_bytes);
 
 /// Writes `text` into `file`, from its start. Why it could not: "No space left on device"; empty if it could.

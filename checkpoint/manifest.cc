@@ -39,7 +39,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   InputFile stream(file, kLargestBytes);
   const std::string text = stream.read_all();
   if (stream.problem() == FileProblem::missing)
-    throw Error(name + "can't be read: '" + folder.string() + "' is no checkpoint");
+    throw Error(name + "can't be read: '" + folder.string() + "' is not a checkpoint");
   if (stream.problem() != FileProblem::none) throw Error(name + "can't be read: " + stream.why());
   try {
     const Json json = read_json<Json>(text, {.depth = kDeepest, .values = kMostValues});

@@ -41,7 +41,7 @@ void write_into(const fs::path& file, const std::string& text) {
     problem = write_and_close(descriptor, text);
   }
   if (!problem.empty())
-    throw Error("can't write to '" + file.string() + "', which is no regular file: " + problem);
+    throw Error("can't write to '" + file.string() + "', which is not a regular file: " + problem);
 }
 
 }  // namespace

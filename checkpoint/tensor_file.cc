@@ -35,7 +35,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool null() override { return refuse("null stands where it has no meaning"); }
   bool boolean(bool) override { return refuse("true or false stands where it has no meaning"); }
   bool number_integer(number_integer_t) override { return refuse("a number is below 0"); }
-  bool number_float(number_float_t, const string_t&) override { return refuse("a number is no integer"); }
+  bool number_float(number_float_t, const string_t&) override { return refuse("a number is not an integer"); }
   bool binary(binary_t&) override { return refuse("it holds bytes"); }
 
   bool number_unsigned(number_unsigned_t number) override {
@@ -184,14 +184,14 @@ TensorFileHeader read_tensor_header(const std::filesystem::path& file) {
   std::uint64_t length = 0;
   stream.read(reinterpret_cast<char*>(&length), sizeof length);
   if (!stream || length > kLongestHeader || length > file_bytes - sizeof length)
-    fail(file, "is no safetensors file, or is cut short: its first 8 bytes give no header's length");
+    fail(file, "is not a safetensors file, or is cut short: its first 8 bytes give no header's length");
   std::string text(length, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(length));
   TensorFileHeader header;
   header.data_begin = sizeof length + length;
   HeaderReader reader(header);
   if (!nlohmann::json::sax_parse(text, &reader))
-    fail(file, "is no safetensors file, or is damaged: its header can't be read: " + reader.problem());
+    fail(file, "is not a safetensors file, or is damaged: its header can't be read: " + reader.problem());
   for (const TensorRow& row : header.tensors) check_row(file, row, file_bytes - header.data_begin);
   check_apart(file, header.tensors);
   return header;

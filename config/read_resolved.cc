@@ -18,9 +18,9 @@ RunConfig read_resolved(const std::filesystem::path& file, const Catalog& catalo
         return each.kind == ProblemKind::unknown_key || each.kind == ProblemKind::unknown_wrapper;
       });
   throw ConfigError(resolution.report() + (is_of_another_version
-                                               ? "the launcher that wrote this file is of another version "
-                                                 "than the library in this program: build "
-                                                 "both from one\n"
+                                               ? "the launcher that wrote this file and the library in this "
+                                                 "program are of different versions: build both from the "
+                                                 "same version\n"
                                                : ""));
 }
 

@@ -25,7 +25,7 @@ void warn_of_no_effect(const Collected& collected, const RunConfig& config,
   const bool has_hook = config.ddp.comm_hook != "no" || config.ddp.comm_wrapper != "no";
   if (config.ddp.comm_scope != DdpConfig().comm_scope && !has_hook &&
       config.fsdp.sharding_strategy == FsdpConfig().sharding_strategy)
-    warn("ddp.comm_scope", "there is no hook whose scope it could be: set comm_hook");
+    warn("ddp.comm_scope", "it is the scope of a hook, and no hook is set: set comm_hook");
   if (config.launch.stall_stacks && config.launch.stall_timeout_seconds == 0)
     warn("launch.stall_stacks", "nothing counts as a stall without stall_timeout_seconds");
   const bool is_default = config.training.record_gradients_steps == TrainingConfig().record_gradients_steps;

@@ -158,8 +158,9 @@ class Accelerator {
   bool save_state(const std::filesystem::path& folder);
   /// Restores what save_state() saved, or any checkpoint; call it after everything is prepared and
   /// registered. Collective. Throws Error, on every rank, if the folder is not a checkpoint, is damaged, or
-  /// belongs to another model or optimizer. With another number of ranks, state of a single rank other
-  /// than its random number generators cannot be restored, and the log names it.
+  /// belongs to another model or optimizer. With another number of ranks, what belonged to a single
+  /// rank cannot be restored, except the random number generators of ranks that both runs have; the log names
+  /// what is lost.
   void load_state(const std::filesystem::path& folder);
 
   /// Adds `object` to every checkpoint, and restores it at once if the run resumes. It is a tensor, a number,

@@ -44,7 +44,7 @@ std::string type_name(const std::exception& error) {
     const bool bad_input = dynamic_cast<const ConfigError*>(&error) || dynamic_cast<const HookError*>(&error);
     if (bad_input || dynamic_cast<const Error*>(&error)) end(error.what(), bad_input ? 2 : 1);
   } catch (...) {
-    write_error_file("an exception that is no std::exception", "");
+    write_error_file("an exception that is not a std::exception", "");
   }
   Trackers::end_all(RunEnd::failed);
   if (before) before();

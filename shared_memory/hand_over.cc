@@ -86,7 +86,7 @@ bool SegmentSource::serve_one(Clock::time_point until) {
 
 std::unique_ptr<SharedSegment> receive_segment(const std::string& address, std::size_t bytes,
                                                std::chrono::milliseconds timeout) {
-  if (address.size() <= kTokenCharacters) throw Error("'" + address + "' is no address of shared memory");
+  if (address.size() <= kTokenCharacters) throw Error("'" + address + "' is not an address of shared memory");
   const FileDescriptor own(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   if (own.get() < 0) fail("a socket for shared memory");
   if (!connect_to_name(own.get(), address.substr(kTokenCharacters)))

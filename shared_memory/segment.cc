@@ -44,7 +44,7 @@ SharedSegment::SharedSegment(int descriptor, std::size_t bytes) : descriptor_(de
     const int seals = ::fcntl(descriptor_, F_GET_SEALS);
     if (static_cast<std::size_t>(status.st_size) != bytes || seals < 0 ||
         (seals & kKeepsItsSize) != kKeepsItsSize)
-      throw Error("what was received is no shared memory of " + binary_bytes_text(bytes));
+      throw Error("what was received is not shared memory of " + binary_bytes_text(bytes));
     map();
   } catch (...) {
     ::close(descriptor_);

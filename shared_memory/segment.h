@@ -15,8 +15,8 @@ class SharedSegment {
   /// reason.
   explicit SharedSegment(std::size_t bytes);
 
-  /// Maps the segment behind `descriptor`, which it takes over and closes. Throws Error if that is no segment
-  /// of `bytes`.
+  /// Maps the segment behind `descriptor`, which it takes over and closes. Throws Error if that is not a
+  /// segment of `bytes`.
   SharedSegment(int descriptor, std::size_t bytes);
 
   ~SharedSegment();

@@ -51,10 +51,10 @@ MlflowOptions mlflow_options(const std::string& tracking_uri, const std::string&
                                                      : "http://127.0.0.1:5000";
   std::string& uri = options.tracking_uri;
   if (!uri.starts_with("http://") && !uri.starts_with("https://"))
-    throw Error(
-        "MLFLOW_TRACKING_URI is '" + without_secrets(uri) +
-        "', which is no server's address: an address begins with http:// or https:// (`mlflow server` serves "
-        "files and databases)");
+    throw Error("MLFLOW_TRACKING_URI is '" + without_secrets(uri) +
+                "', which is not a server's address: an address begins with http:// or https:// (`mlflow "
+                "server` serves "
+                "files and databases)");
   while (uri.ends_with('/')) uri.pop_back();
   const std::string named = variable("MLFLOW_EXPERIMENT_NAME");
   options.experiment = !experiment.empty() ? experiment : !named.empty() ? named : "Default";

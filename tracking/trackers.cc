@@ -111,7 +111,7 @@ struct Trackers::Queue {
   }
 
  private:
-  static constexpr const char* kUnknown = "an exception that is no std::exception";
+  static constexpr const char* kUnknown = "an exception that is not a std::exception";
   bool is_told_ = false, is_away_ = false;  // used only by the thread
 
   /// Gives the batch to the tracker. False if the lines that it did not take are lost.

@@ -47,7 +47,7 @@ Plugins read_plugins(const Collected& collected, const Sources& sources, const C
     }
     if (first_invalid_byte(file)) {
       report("the path of plug-in '" + file + "' is not UTF-8",
-             "rename the file or its folder: ranks can't be given it");
+             "rename the file or its folder: ranks can't be given such a path");
       continue;
     }
     plugins.files.push_back(file);

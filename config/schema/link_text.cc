@@ -32,8 +32,7 @@ std::pair<double, std::string> number_and_unit(const std::string& text) {
 /// Throws unless `link`, which `text` names, may be a network.
 void expect_network(const NamedLink& link, const std::string& text) {
   if (link.bits_per_second < kSlowestLink || link.bits_per_second > kFastestLink)
-    throw LinkTextError("'" + text + "' is no network's speed",
-                        "a speed must be from 0.001mbit to 1000000gbit");
+    throw LinkTextError("'" + text + "' is out of range", "a speed must be from 0.001mbit to 1000000gbit");
   if (link.latency_seconds > kLongestLatency)
     throw LinkTextError("'" + text + "' has too long a latency", "a latency must be at most 60s");
 }
@@ -43,7 +42,7 @@ void expect_network(const NamedLink& link, const std::string& text) {
 double link_speed_of(const std::string& text) {
   const auto [number, unit] = number_and_unit(text);
   if (!(number > 0) || (unit != "mbit" && unit != "gbit"))
-    throw LinkTextError("'" + text + "' is no speed", "write one as in 100mbit or 10gbit");
+    throw LinkTextError("'" + text + "' is not a speed", "write one as in 100mbit or 10gbit");
   const double bits = number * (unit == "gbit" ? kGigabit : kMegabit);
   expect_network({bits, 0}, text);
   return bits;
@@ -64,7 +63,7 @@ NamedLink link_in_report(const std::string& name) {
       slowest.latency_seconds = std::max(slowest.latency_seconds, link.at("latency_seconds").get<double>());
     }
   } catch (const nlohmann::json::exception&) {
-    throw LinkTextError("'" + name + "' is no report of hookline test",
+    throw LinkTextError("'" + name + "' is not a report of hookline test",
                         "make one with hookline test --json, or write 1gbit,0.2ms");
   }
   if (slowest.bits_per_second == 0)
@@ -84,14 +83,14 @@ bool names_link_report(const std::string& text) {
 NamedLink link_of(const std::string& text) {
   if (names_link_report(text)) return link_in_report(text);
   if (number_and_unit(text).first <= 0)
-    throw LinkTextError("'" + text + "' is no network",
+    throw LinkTextError("'" + text + "' does not describe a network",
                         "write speed and latency, as in 1gbit,0.2ms, or a file whose name ends in .json");
   const std::size_t comma = text.find(',');
   NamedLink link{link_speed_of(text.substr(0, comma)), 0};
   if (comma == std::string::npos) return link;
   const auto [number, unit] = number_and_unit(text.substr(comma + 1));
   if (!(number >= 0) || (unit != "us" && unit != "ms" && unit != "s"))
-    throw LinkTextError("'" + text + "' has no latency behind its comma",
+    throw LinkTextError("'" + text + "' has no valid latency after the comma",
                         "write it in us, ms or s, as in 1gbit,0.2ms");
   link.latency_seconds = number * (unit == "us" ? 1e-6 : unit == "ms" ? 1e-3 : 1);
   expect_network(link, text);

@@ -18,7 +18,7 @@ class LinkTextError : public Error {
   LinkTextError(const std::string& problem, const std::string& why)
       : Error(problem + ": " + why), problem_(problem), why_(why) {}
 
-  const std::string& problem() const { return problem_; }  // "'fast' is no speed"
+  const std::string& problem() const { return problem_; }  // "'fast' is not a speed"
   const std::string& why() const { return why_; }          // or what to do
 
  private:

@@ -374,9 +374,9 @@ std::vector<KeyRow> make_schema() {
   rows.push_back(key<launch, &LaunchConfig::restart>(
       "launch",
       one_of("restart", {"curable", "always"},
-             "Which failures restart the run. curable: not exit code 2, nor the same failure at "
-             "the same step twice, nor the loss of a node before the ranks have got further than in "
-             "an earlier attempt that lost one.")));
+             "Which failures restart the run. curable: any failure except exit code 2, the "
+             "same failure at the same step twice, and the loss of a node when the ranks have got no "
+             "further than in an earlier attempt that lost one.")));
   rows.push_back(key<launch, &LaunchConfig::restart_delay_seconds>(
       "launch", seconds_up_to_a_day(
                     "restart_delay_seconds",

@@ -36,7 +36,7 @@ class ResolvedCollector {
   ResolvedCollector(std::string file, Collected& collected) : file_(std::move(file)), collected_(collected) {}
 
   void table(const std::string& path, const Json& json) {
-    if (!json.is_object()) throw Error((path.empty() ? "the whole file" : path) + " is no object");
+    if (!json.is_object()) throw Error((path.empty() ? "the whole file" : path) + " is not an object");
     for (const auto& [name, child] : json.items()) {
       const std::string full = path.empty() ? name : path + "." + name;
       if (full == kHookOptionTable)
@@ -54,7 +54,7 @@ class ResolvedCollector {
   void key(const std::string& full, Given given) { collected_.keys[full].push_back(std::move(given)); }
 
   void options(const Json& json) {
-    if (!json.is_object()) throw Error(std::string(kHookOptionTable) + " is no object");
+    if (!json.is_object()) throw Error(std::string(kHookOptionTable) + " is not an object");
     for (const auto& [name, child] : json.items())
       collected_.hook_options.push_back(given(std::string(kHookOptionTable) + "." + name, name, child));
   }
@@ -104,10 +104,11 @@ void collect_resolved(const std::filesystem::path& file, Collected& collected) {
   try {
     ResolvedCollector(file.string(), collected).table("", read_json<Json>(text));
   } catch (const Error& error) {
-    report("HOOKLINE_CONFIG names no config that this version's `hookline launch` has resolved",
-           std::string(error.what()) +
-               "; start the program with the launcher of the hookline that it is built with, or unset the "
-               "variable");
+    report(
+        "HOOKLINE_CONFIG does not name a config that this version's `hookline launch` wrote",
+        std::string(error.what()) +
+            "; start the program with the launcher of the hookline version that it was built with, or unset "
+            "the variable");
   }
 }
 

@@ -146,7 +146,7 @@ TomlDocument parsed_toml(const SourceText& source) {
       for (const std::size_t at : keys.misplaced_headers)
         document.problems.push_back(diagnostic_at(source.place({at, 1}), Severity::error,
                                                   "a table's header needs a line of its own",
-                                                  "begin a new line in front of it"));
+                                                  "start a new line before it"));
       texts.pop_back();
       continue;
     }

@@ -135,9 +135,10 @@ int main(int argc, char** argv) {
   app.add_option("--layers", options.net.layers, "Layers")->check(CLI::Range(1, 128));
   try {
     app.parse(argc, argv);
-    if (std::isnan(options.learning_rate)) throw CLI::ValidationError("--lr", "nan is no learning rate");
+    if (std::isnan(options.learning_rate)) throw CLI::ValidationError("--lr", "nan is not a learning rate");
     if (options.net.width % options.net.heads != 0)
-      throw CLI::ValidationError("--width", std::to_string(options.net.width) + " is no multiple of --heads");
+      throw CLI::ValidationError("--width",
+                                 std::to_string(options.net.width) + " is not a multiple of --heads");
     train(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   app.add_option("--data", options.data, "A data set in the form of data/digits.csv");
   try {
     app.parse(argc, argv);
-    if (std::isnan(options.learning_rate)) throw CLI::ValidationError("--lr", "nan is no learning rate");
+    if (std::isnan(options.learning_rate)) throw CLI::ValidationError("--lr", "nan is not a learning rate");
     train(options);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;

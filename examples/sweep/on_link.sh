@@ -16,7 +16,7 @@ unit=${1#"$number"}
 case $unit in kbit | mbit | gbit) ;; *) number='' ;; esac
 case $number in 0* | ?????*) number='' ;; esac
 if [ -z "$number" ]; then
-  echo "$0: '$1' is no rate: 1 to 9999 and kbit, mbit or gbit, such as 100mbit" >&2
+  echo "$0: '$1' is not a rate: 1 to 9999 and kbit, mbit or gbit, such as 100mbit" >&2
   exit 2
 fi
 shift

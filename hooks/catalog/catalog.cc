@@ -100,7 +100,9 @@ void check_options_are_well_formed(const HookRow& row) {
     if (!is_name(option.name, "_"))
       throw CatalogError(where + "an option's name is a letter, then letters, digits and _");
     if (!seen.insert(lower(option.name)).second)
-      throw CatalogError(where + "given twice (upper and lower case do not differ in environment variables)");
+      throw CatalogError(
+          where +
+          "given twice (options set by environment variables do not distinguish upper and lower case)");
     std::string problem;
     if (!check_value(option, option.default_value, problem))
       throw CatalogError(where + "its default " + to_text(option.default_value) + " " + problem);

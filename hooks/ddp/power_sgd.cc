@@ -178,11 +178,11 @@ void PowerSgd::start_q(PowerSgdBucket& state) {
 /// some sum in P.
 void PowerSgd::expect_finite(PowerSgdBucket& state, const at::Tensor& gradients) const {
   if (state.is_finite.passes(state.p)) return;
-  throw HookError(name_ +
-                  " can't carry NaN or infinity, which its state would keep for good, and the gradients " +
-                  (gradients.is_cpu() ? "hold" : "of the step before held") + " some" +
-                  (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
-                  ": lower the learning rate, clip the gradients, or scale the loss");
+  throw HookError(
+      name_ + " can't handle NaN or infinity, which would stay in its state for good, and the gradients " +
+      (gradients.is_cpu() ? "contain" : "of the step before contained") + " one of them" +
+      (gradients.scalar_type() == at::kHalf ? " (float16 ends at 65504)" : "") +
+      ": lower the learning rate, clip the gradients, or scale the loss");
 }
 
 FuturePtr PowerSgd::run(GradBucket bucket) {

@@ -17,7 +17,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& folder) {
   std::vector<fs::path> found;
   for (const FoundCheckpoint& entry : list_checkpoints(folder)) found.push_back(entry.path);
   if (found.empty())
-    throw UsageError("'" + folder.string() + "' is no checkpoint, and holds none: it has neither " +
+    throw UsageError("'" + folder.string() + "' is not a checkpoint, and holds none: it has neither " +
                      kManifestName + " nor folders such as " + checkpoint_name(100));
   return found;
 }

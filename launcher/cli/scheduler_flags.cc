@@ -35,7 +35,7 @@ void expect_options(const std::vector<std::string>& scheduler_arguments) {
   std::string former;  // an option that may have its value in the next argument
   for (const std::string& argument : scheduler_arguments) {
     if (!argument.starts_with("-"))
-      throw UsageError("--scheduler-arg '" + argument + "' is no option: write --scheduler-arg=" +
+      throw UsageError("--scheduler-arg '" + argument + "' is not an option: write --scheduler-arg=" +
                        (former.empty() ? "--" : former + "=") + argument);
     const bool may_lack_value = argument.starts_with("--") && argument.find_first_of("= ") == argument.npos;
     former = may_lack_value ? argument : "";
@@ -53,9 +53,10 @@ void expect_own_log(const std::vector<std::string>& scheduler_arguments) {
 
 void expect_words(const std::vector<std::string>& scheduler_arguments) {
   if (!scheduler_arguments.empty() && !scheduler_arguments[0].starts_with("-"))
-    throw UsageError("--scheduler-arg '" + scheduler_arguments[0] +
-                     "' is no option, and an option must come before its values: write --scheduler-arg=--" +
-                     scheduler_arguments[0]);
+    throw UsageError(
+        "--scheduler-arg '" + scheduler_arguments[0] +
+        "' is not an option, and an option must come before its values: write --scheduler-arg=--" +
+        scheduler_arguments[0]);
   for (const std::string& argument : scheduler_arguments) {
     const auto end = argument.find_first_of(" =");
     if (!argument.starts_with("-") || end == argument.npos || argument[end] == '=') continue;
@@ -74,7 +75,7 @@ void expect_no_process_count(const std::vector<std::string>& scheduler_arguments
     if (!maps_processes(value) && !(is_option && is_process_count(whole.substr(0, equals)))) continue;
     throw UsageError(
         "--scheduler-arg '" + argument +
-        "' asks for processes beside hookline's own -np, which is one launcher on each node: write "
+        "' asks for processes in addition to hookline's own -np, which is one launcher on each node: write "
         "--nodes N before the program");
   }
 }

@@ -25,8 +25,8 @@ struct NodeSetup {
   std::chrono::duration<double> grace{10};  // how long its ranks may take to stop
 };
 
-/// Makes this node's job of a round. `restarts`: of all ranks so far; `store`: the socket of rank 0's store,
-/// if that is here.
+/// Builds the job that this node runs in a round. `restarts`: of all ranks so far; `store`: the socket of
+/// rank 0's store, if that is here.
 using MakeNodeJob = std::function<JobSpec(const NodePlace& place, std::int64_t restarts, StoreSocket store)>;
 
 /// Meets the other nodes through `link`, runs this node's ranks in each round that it is a member of, and

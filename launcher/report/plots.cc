@@ -78,7 +78,7 @@ std::string from_percent(std::string_view text) {
       unsigned byte = 0;
       const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
       if (digits.size() != 2 || problem != std::errc() || end != digits.data() + 2)
-        throw Error("a chart is no data: URL: it has a % without two digits behind it");
+        throw Error("a chart is not a data: URL: it has a % without two digits behind it");
       bytes += static_cast<char>(byte);
       i += 2;
     } else {
@@ -91,7 +91,7 @@ std::string from_percent(std::string_view text) {
 /// Decodes "data:image/png;base64,…".
 std::string from_data_url(std::string_view url) {
   const std::size_t comma = url.find(',');
-  if (!url.starts_with("data:") || comma == url.npos) throw Error("a chart is no data: URL");
+  if (!url.starts_with("data:") || comma == url.npos) throw Error("a chart is not a data: URL");
   const bool is_base64 = url.substr(0, comma).ends_with(";base64");
   return is_base64 ? from_base64(url.substr(comma + 1)) : from_percent(url.substr(comma + 1));
 }

@@ -186,7 +186,7 @@ std::optional<Surroundings> slurm_surroundings(const HostFacts& here) {
     if (!place.main_address.empty())
       place.address_from = list_name;
     else
-      leave_unsaid(place, list_name + ("=" + *list) + " is no list of hosts");
+      leave_unsaid(place, list_name + ("=" + *list) + " is not a list of hosts");
   } else if (place.nodes > 1) {
     leave_unsaid(place, "Slurm's variables do not say where the nodes meet");
   }

@@ -41,7 +41,7 @@ int index_of_element(const std::string& element) {
   int number = 0;
   const auto [end, problem] = std::from_chars(element.data(), element.data() + element.size(), number);
   if (problem != std::errc() || end != element.data() + element.size() || number < 1)
-    throw Error("'" + element + "' is no element of an array job: elements are counted from 1");
+    throw Error("'" + element + "' is not an element of an array job: elements are counted from 1");
   return number;
 }
 

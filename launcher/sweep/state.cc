@@ -381,7 +381,7 @@ bool SweepRecord::is_in(const fs::path& folder) {
 SweepRecord SweepRecord::read(const fs::path& folder) {
   const fs::path file = folder / kFile;
   if (!is_in(folder))
-    throw Error("'" + folder.string() + "' is no folder of a sweep's results: it has no " + kFile);
+    throw Error("'" + folder.string() + "' is not a folder of a sweep's results: it has no " + kFile);
   return SweepState::Rows::named(file, [&] {
     while (is_there(file)) {
       const OnDisk before = on_disk(file);

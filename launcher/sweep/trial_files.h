@@ -12,7 +12,7 @@ namespace hookline {
 inline constexpr const char* kPlanFile = "plan.json";
 inline constexpr const char* kResultFile = "result.json";
 
-/// A file that is there, and is no result of its trial.
+/// A file that is there, and is not a result of its trial.
 class UnreadableResult : public Error {
  public:
   using Error::Error;

@@ -36,7 +36,7 @@ InterviewEnd hold_interview(const Interview& interview, Dialog& dialog, bool def
     } else if (at_end || !dialog.asks_again()) {
       return {How::wrong_answer,
               {},
-              "'" + value + "' is no answer to question " + std::to_string(answers.size() + 1) + ", " +
+              "'" + value + "' is not an answer to question " + std::to_string(answers.size() + 1) + ", " +
                   question->id + ": " + problem};
     }
   }

@@ -28,7 +28,7 @@ std::int64_t number_of(const std::string& text) {
   std::int64_t number = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
   if (read.ec != std::errc() || read.ptr != text.data() + text.size() || number < 1)
-    throw Error("'" + text + "' is no size");
+    throw Error("'" + text + "' is not a size");
   return number;
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kMemoryBesides = std::uint64_t{1} << 30;  // for code, lists and libtorch itself
 constexpr int kMemoryForEachByte = 2;                             // of the file
-constexpr const char* kAdvice = ": it is damaged, or no model of torch's";
+constexpr const char* kAdvice = ": it is damaged, or not a torch model";
 
 /// a + b, or the largest number if that overflows.
 std::uint64_t sum(std::uint64_t a, std::uint64_t b) {
@@ -69,8 +69,8 @@ std::uint64_t limit_memory(std::uint64_t file_bytes) {
 }
 
 std::string out_of_memory_text(std::uint64_t limit_bytes) {
-  return "to read it takes more than " + binary_bytes_text(limit_bytes) +
-         " of memory, which no model in a file of its size does" + kAdvice;
+  return "reading it takes more than " + binary_bytes_text(limit_bytes) +
+         " of memory, and no model in a file of its size needs as much" + kAdvice;
 }
 
 }  // namespace hookline

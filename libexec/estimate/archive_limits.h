@@ -1,5 +1,5 @@
 // Limits the memory that reading one of torch's zip archives may take: its records may be compressed, and
-// their content may take more memory again.
+// their unpacked content may need still more memory once parsed.
 #pragma once
 
 #include <cstdint>

@@ -50,7 +50,7 @@ Shapes shapes_in(const std::string& file, std::uint64_t file_bytes) {
   if (const std::size_t bytes = archive.getRecordSize("data.pkl"); bytes > kMostPickleBytes)
     throw PickleError("its list of tensors has " + bytes_beyond_text(bytes, kMostPickleBytes) +
                       ", and the most is " + binary_bytes_text(kMostPickleBytes) +
-                      ": it is damaged, or no model of torch's");
+                      ": it is damaged, or not a torch model");
   const std::string list = text_of(archive, "data.pkl");
   const Pickle saved = read_pickle(list);
   if (!is_script) return parameter_shapes(saved);

@@ -16,15 +16,16 @@ using Value = Pickled*;
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 50;
 
-/// Limits the memory that a pickle takes. Its size is no limit, since a few bytes of it can double what has
-/// been built.
+/// Limits the memory that a pickle takes. Its size is not a limit, since a few bytes of it can double what
+/// has been built.
 class Budget {
  public:
   void spend(std::uint64_t bytes) {
     if (bytes > left_)
-      throw PickleError("to read it takes more than " + binary_bytes_text(kMostPickleBytes) +
-                        " of memory, which no list of a model's tensors does: it is damaged, or it holds "
-                        "more than a model");
+      throw PickleError(
+          "reading it takes more than " + binary_bytes_text(kMostPickleBytes) +
+          " of memory, and no list of a model's tensors needs as much: it is damaged, or it holds "
+          "more than a model");
     left_ -= bytes;
   }
 
@@ -272,7 +273,7 @@ class Machine {
     std::vector<std::int64_t> shape;
     std::int64_t elements = 1;
     for (const Value size : sizes.items) {
-      if (size->kind != Kind::number) throw PickleError("it holds a tensor with a size that is no number");
+      if (size->kind != Kind::number) throw PickleError("it holds a tensor with a size that is not a number");
       if (size->number < 0)
         throw PickleError("it holds a tensor with a size of " + std::to_string(size->number) +
                           ", and a size is 0 or more");
@@ -381,7 +382,7 @@ class Machine {
   }
 
   void memo(std::uint64_t index) {
-    if (index > memo_.size()) throw PickleError("it leaves out a number of its memo");
+    if (index > memo_.size()) throw PickleError("it skips an index of its memo");
     if (index == memo_.size()) {
       budget_.spend(2 * sizeof(Value));
       memo_.push_back(nullptr);

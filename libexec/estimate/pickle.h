@@ -20,8 +20,8 @@ struct Pickled {
   enum class Kind { other, number, text, tensor, sequence, dictionary, global, object };
   Kind kind = Kind::other;
   std::int64_t number = 0;
-  // Of a global its name, "torch._utils._rebuild_tensor_v2"; of an object its class; of a tensor the type of
-  // its storage, "torch.FloatStorage".
+  // For a global, its name ("torch._utils._rebuild_tensor_v2"); for an object, its class; for a tensor, the
+  // type of its storage ("torch.FloatStorage").
   std::string text;
   std::vector<Pickled*> items;
   std::vector<std::pair<Pickled*, Pickled*>> entries;

@@ -102,7 +102,7 @@ JoiningRelay::Fate JoiningRelay::fate_of(Attempt& attempt) {
     if (event != Event::refused && event != Event::broken_off && event != Event::disconnected) continue;
     if (std::exchange(has_warned_, true)) return Fate::failed;
     launcher_.tell("warning", "what listens at " + host_and_port(attempt.address, place_.port) +
-                                  " does not accept this node, or is no launcher of hookline's; trying for " +
+                                  " does not accept this node, or is not a hookline launcher; trying for " +
                                   seconds_text(place_.join_timeout) +
                                   ". The launcher there must have the same main_address and "
                                   "main_port, and " +
@@ -227,7 +227,7 @@ std::optional<std::string> JoiningRelay::look_at_connection(Clock::time_point no
   }
   if (!cut_since_ || now - *cut_since_ < kTimeToBeTaken) return std::nullopt;
   if (refuses(joined_->address, place_.port)) return "it has closed the connection, and takes no other";
-  cut_since_ = now;  // it can't be reached, or is about to take one: time will tell
+  cut_since_ = now;  // the host can't be reached, or is about to accept a connection: check again later
   return std::nullopt;
 }
 
@@ -313,7 +313,7 @@ std::string JoiningRelay::why_unreachable() const {
            "; if it is another program, set [rendezvous] main_port to a free one, on every node";
   if (has_connected_)
     return "what listens at " + here +
-           " does not accept this node, or is no launcher of hookline's: see that main_address and main_port "
+           " does not accept this node, or is not a hookline launcher: see that main_address and main_port "
            "are the same on every node, and that the launcher there has " +
            place_.ticket;
   return "no node answers at " + here +

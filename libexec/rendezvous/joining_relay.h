@@ -53,7 +53,7 @@ class JoiningRelay {
   void try_next_address(Clock::time_point now);
   /// Keeps the connection that is established first and drops the others; false if none is established yet.
   bool take_joined();
-  /// `failed`: the other side is no launcher that accepts this node.
+  /// `failed`: the other side is not a launcher that accepts this node.
   enum class Fate { open, joined, failed };
   Fate fate_of(Attempt& attempt);
   /// Sends over a new connection what may have been lost with the last.

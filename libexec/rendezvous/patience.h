@@ -13,8 +13,8 @@ inline std::chrono::milliseconds beat_of(std::chrono::milliseconds timeout) {
 }
 
 /// The patience with one peer, which sends something every beat_of(timeout). It grows with how late that has
-/// come lately, on a busy host or over a bad link, to at most twice the timeout: nodes
-/// that judge another one gone at times this far apart still meet again (handover.h).
+/// come lately, on a busy host or over a bad link, to at most twice the timeout. Nodes may
+/// therefore declare a peer lost at different times, yet close enough together to meet again (handover.h).
 class Patience {
  public:
   using Time = std::chrono::steady_clock::time_point;

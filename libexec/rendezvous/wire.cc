@@ -144,8 +144,8 @@ void ConnectionEvents::ask_for_peer(int descriptor) {
   auto* const address = reinterpret_cast<sockaddr*>(&peer);
   std::string digits;
   if (::getpeername(descriptor, address, &size) == 0) digits = without_ipv4_prefix(digits_of(address, size));
-  // libzmq reports that a connection is over before it closes the descriptor, which the next one may get. So
-  // the answer is about this one if it was not over by then.
+  // libzmq reports the end of a connection before it closes the descriptor, which a later connection may
+  // reuse. So if no end has been reported by now, getpeername's answer is about this connection.
   while (const auto later = read()) come_.push_back(*later);
   const bool was_over = std::any_of(come_.begin(), come_.end(), [&](const Raw& later) {
     return later.kind == ZMQ_EVENT_DISCONNECTED && later.value == descriptor;

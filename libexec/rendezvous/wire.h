@@ -51,9 +51,10 @@ class ConnectionEvents {
   zmq::socket_t& socket() { return socket_; }
 
   enum class Event { connected, joined, refused, broken_off, disconnected };
-  /// The next one that has come; does not wait. `joined`: both sides have proved that they hold the secret.
-  /// `refused`: the other side has not; at a serving socket not those that AccessCheck refuses. `broken_off`:
-  /// it closed the connection before it could. `disconnected`: a connection is over, after `broken_off`, too.
+  /// The next event that has come; does not wait. `joined`: both sides have proved that they hold the secret.
+  /// `refused`: the other side failed to prove it; a serving socket does not report those that AccessCheck
+  /// refuses. `broken_off`: it closed the connection before it could. `disconnected`: a connection is over;
+  /// it also follows `broken_off`.
   std::optional<Event> next();
 
   /// After `refused` at a serving socket: the other side's address, in digits. Empty if the connection was

@@ -120,8 +120,8 @@ HookCost in_other_buckets(const HookCost& cost, const BucketParameters& buckets,
   return result;
 }
 
-HookCost behind_an_average_inside(const HookCost& cost, const std::vector<BucketCost>& without_a_hook,
-                                  const CollectiveTimes& inside) {
+HookCost after_average_within_host(const HookCost& cost, const std::vector<BucketCost>& without_a_hook,
+                                   const CollectiveTimes& inside) {
   HookCost result = cost;
   for (std::size_t i = 0; i < result.buckets.size(); ++i) {
     BucketCost& bucket = result.buckets[i];

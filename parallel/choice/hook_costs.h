@@ -33,8 +33,8 @@ HookCost in_other_buckets(const HookCost& cost, const BucketParameters& buckets,
 
 /// The cost of a hook that works between hosts: its own `cost`, preceded by an exact average inside each host
 /// of the bytes sent `without_a_hook`.
-HookCost behind_an_average_inside(const HookCost& cost, const std::vector<BucketCost>& without_a_hook,
-                                  const CollectiveTimes& inside);
+HookCost after_average_within_host(const HookCost& cost, const std::vector<BucketCost>& without_a_hook,
+                                   const CollectiveTimes& inside);
 
 /// What is sent without a hook.
 std::vector<BucketCost> cost_without_a_hook(const BucketParameters& buckets);

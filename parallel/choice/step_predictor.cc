@@ -210,7 +210,7 @@ void StepPredictor::add_costs(Round& round, std::size_t layout, const std::vecto
       continue;
     }
     if (const auto between = settings.between_hosts(hooks[i] + layout))
-      add(*between, behind_an_average_inside(*cost, without, inside_hosts_));
+      add(*between, after_average_within_host(*cost, without, inside_hosts_));
     add(hooks[i] + layout, *std::move(cost));
   }
 }

@@ -110,7 +110,8 @@ std::vector<std::vector<std::string>> Ddp::names_in(const BucketParameters& buck
     auto& of_bucket = names.emplace_back();
     for (const at::Tensor& parameter : bucket) {
       auto name = name_of.extract(parameter.unsafeGetTensorImpl());
-      if (name.empty()) throw Error("buckets hold a tensor twice, or one that is no parameter of the model");
+      if (name.empty())
+        throw Error("buckets hold a tensor twice, or one that is not a parameter of the model");
       of_bucket.push_back(std::move(name.mapped()));
     }
   }

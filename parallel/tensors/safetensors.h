@@ -16,7 +16,7 @@ namespace hookline {
 using NamedTensors = std::map<std::string, at::Tensor>;
 
 /// Reads all tensors, into memory of their own. Throws Error, which names the file, if it can't be read, is
-/// cut short or is no safetensors file.
+/// cut short or is not a safetensors file.
 NamedTensors read_safetensors(const std::filesystem::path& file);
 
 /// The tensor that `row` of the file's header describes. Throws Error.

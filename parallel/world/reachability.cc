@@ -58,7 +58,7 @@ Address parse_address(const std::string& host, const std::string& port) {
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   if (const int failure = ::getaddrinfo(host.c_str(), port.c_str(), &hints, &found); failure != 0)
-    throw Error("'" + host + "' port " + port + " is no address: " + ::gai_strerror(failure));
+    throw Error("'" + host + "' port " + port + " is not an address: " + ::gai_strerror(failure));
   Address address;
   std::memcpy(&address.bytes, found->ai_addr, found->ai_addrlen);
   address.length = found->ai_addrlen;

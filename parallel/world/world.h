@@ -25,8 +25,8 @@ class SharedCollectives;
 /// All ranks of a run: who this one is, the store they share, and the process groups made of them.
 ///
 /// Collective calls (make_group, and whatever communicates) must be made by every rank in the same order,
-/// from one thread at a time. Each waits for the others no longer than until one of them fails or vanishes,
-/// and then throws RunFailed, on every rank, with the same text. A group is of no use once the World is gone.
+/// from one thread at a time. If a rank fails or vanishes, the calls that wait for it throw RunFailed, on
+/// every rank, with the same text. A group is of no use once the World is gone.
 class World {
  public:
   /// Joins the run of this process's environment, by the variables that hookline launch and torchrun set:

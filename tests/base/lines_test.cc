@@ -64,7 +64,7 @@ TEST(BoundedLines, StopAtTheByteLimit) {
   std::string seen;
   const auto take = [&](const std::string& line, std::uint64_t) { seen += line + ";"; };
   EXPECT_FALSE(read_lines(stream, lines, take, 5));
-  EXPECT_EQ(seen, "1;2;") << "what is cut through is no line";
+  EXPECT_EQ(seen, "1;2;") << "what is cut through is not a line";
   EXPECT_TRUE(read_lines(stream, lines, take, 4)) << "it ends there";
   EXPECT_EQ(seen, "1;2;345;");
 }

@@ -41,9 +41,9 @@ TEST(Printable, KeepsLineBreaksInMultiLineText) {
 
 TEST(Log, EscapesTerminalControlCharacters) {
   ::testing::internal::CaptureStderr();
-  log::error("'\x1b[2J' is no program\n  try another");
+  log::error("'\x1b[2J' is not a program\n  try another");
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "hookline: error: '\\x1b[2J' is no program\n  try another\n");
+            "hookline: error: '\\x1b[2J' is not a program\n  try another\n");
 }
 
 }  // namespace

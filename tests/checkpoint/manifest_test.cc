@@ -42,7 +42,7 @@ TEST(Manifest, SaysWhatIsWrongWithIt) {
   const TemporaryFolder folder;
   const std::string file = "'" + (folder.path() / "manifest.json").string() + "' ";
   const auto failure = [&] { return failure_of([&] { read_manifest(folder.path()); }); };
-  EXPECT_EQ(failure(), file + "can't be read: '" + folder.path().string() + "' is no checkpoint");
+  EXPECT_EQ(failure(), file + "can't be read: '" + folder.path().string() + "' is not a checkpoint");
   std::string text = manifest_text(sample());
   folder.write("manifest.json", text.substr(0, text.size() / 2));
   EXPECT_THAT(failure(), HasSubstr(file + "is damaged: "));

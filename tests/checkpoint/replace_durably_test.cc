@@ -55,7 +55,7 @@ TEST(ReplaceDurably, DoesNotWaitForTheReaderOfAPipe) {
   const fs::path pipe = folder.path() / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(problem_of(pipe),
-            "can't write to '" + pipe.string() + "', which is no regular file: nobody reads from it");
+            "can't write to '" + pipe.string() + "', which is not a regular file: nobody reads from it");
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ std::string problem(const std::string& bytes) {
 }
 
 std::string unreadable(const std::string& why) {
-  return "is no safetensors file, or is damaged: its header can't be read: " + why;
+  return "is not a safetensors file, or is damaged: its header can't be read: " + why;
 }
 
 std::int64_t peak_kb() {
@@ -64,7 +64,7 @@ TEST(TensorFile, SaysWhatIsWrongWithAHeader) {
   EXPECT_EQ(of_tensor(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"),
             unreadable("a number is below 0"));
   EXPECT_EQ(of_tensor(R"("dtype":"F32","shape":[1.5],"data_offsets":[0,4])"),
-            unreadable("a number is no integer"));
+            unreadable("a number is not an integer"));
   EXPECT_EQ(of_tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0,4,8])"),
             unreadable("data_offsets has more than two numbers"));
   EXPECT_EQ(of_tensor(R"("dtype":"F32","shape":[1])"),

@@ -96,7 +96,7 @@ TEST(CheckpointVerify, ReportsAFolderWithoutCheckpoints) {
   fs::create_directory(sandbox.folder.path() / "empty");
   ProcessResult result = sandbox.run({"checkpoint", "verify", "empty"});
   EXPECT_EQ(result.err,
-            "hookline: error: 'empty' is no checkpoint, and holds none: it has neither manifest.json nor "
+            "hookline: error: 'empty' is not a checkpoint, and holds none: it has neither manifest.json nor "
             "folders such as "
             "step_00000100\n  see: hookline checkpoint verify --help\n");
   EXPECT_EQ(result.exit_code, 2);

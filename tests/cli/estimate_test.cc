@@ -327,7 +327,7 @@ TEST(Estimate, ReportsHowTheModelReaderExited) {
     EXPECT_EQ(result.exit_code, 2) << result.err;
     return result.err;
   };
-  const std::string start = "hookline: error: 'm.pt' can't be read as a model of torch's: ";
+  const std::string start = "hookline: error: 'm.pt' can't be read as a torch model: ";
   const std::string end = "\n  see: hookline estimate --help\n";
   EXPECT_THAT(error("kill -XCPU $$\n"),
               AllOf(StartsWith(start + "its reader took more than 60 s "),
@@ -349,10 +349,10 @@ TEST(Estimate, SaysWhatIsWrong) {
   };
   EXPECT_EQ(
       error({}),
-      "hookline: error: say what the model is, by one of these: a file, --shape once for each parameter, "
+      "hookline: error: say what the model is, with one of these: a file, --shape once for each parameter, "
       "or --parameters N");
   EXPECT_THAT(error({"--parameters", "5", "--shape", "5"}),
-              HasSubstr("say what the model is, by one of these alone: "));
+              HasSubstr("say what the model is, with only one of these: "));
   EXPECT_EQ(
       error({"--shape", "99999999999x99999999"}),
       "hookline: error: --shape '99999999999x99999999' has more elements than any machine holds (2^50 are "
@@ -363,20 +363,20 @@ TEST(Estimate, SaysWhatIsWrong) {
   for (int i = 0; i < 8192; ++i) shapes.insert(shapes.end(), {"--shape", most});
   EXPECT_THAT(error(shapes), HasSubstr("the model has more parameters")) << "2^63 of them";
   EXPECT_EQ(error({"--parameters", "5", "--link", "1e-300mbit"}),
-            "hookline: error: --link '1e-300mbit' is no network's speed: a speed must be from 0.001mbit to "
+            "hookline: error: --link '1e-300mbit' is out of range: a speed must be from 0.001mbit to "
             "1000000gbit");
   EXPECT_THAT(error({"--parameters", "5", "--link", "1e300gbit"}),
-              HasSubstr("--link '1e300gbit' is no network's speed"));
+              HasSubstr("--link '1e300gbit' is out of range"));
   EXPECT_EQ(error({"--shape", "10x"}),
-            "hookline: error: --shape '10x' is no shape: write its sizes as 1024x512, or 10 for a vector");
-  EXPECT_THAT(error({"--parameters", "5", "--link", "fast"}), HasSubstr("--link 'fast' is no speed"));
+            "hookline: error: --shape '10x' is not a shape: write its sizes as 1024x512, or 10 for a vector");
+  EXPECT_THAT(error({"--parameters", "5", "--link", "fast"}), HasSubstr("--link 'fast' is not a speed"));
   EXPECT_EQ(
       error({"--parameters", "5", "--optimizer", "lion"}),
       "hookline: error: there is no optimizer 'lion': choose sgd, momentum, adagrad, rmsprop, adam or adamw");
   EXPECT_EQ(error({"--parameters", "5", "--unit", "6"}),
             "hookline: error: --unit 6 is more than the model's 5 parameters");
   EXPECT_EQ(error({"none"}),
-            "hookline: error: 'none' is no model file, and no checkpoint: 'none' is not there");
+            "hookline: error: 'none' is neither a model file nor a checkpoint: 'none' is not there");
   EXPECT_THAT(error({"1e9"}),
               EndsWith(": '1e9' is not there; for a number of parameters write --parameters 1e9"));
   sandbox.folder.write("saved/step_00000020/manifest.json", "{}");

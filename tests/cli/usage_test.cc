@@ -99,7 +99,7 @@ TEST(Usage, ListsTheSubverbsInAVerbsHelp) {
 TEST(Usage, ListsEveryFlagOfLaunch) {
   EXPECT_EQ(
       Sandbox().run({"launch", "--help"}).out,
-      R"(Run a program on several ranks, of this host and of others. What follows the program is the program's own.
+      R"(Run a program on several ranks, on this host and on others. Arguments after the program are passed to it unchanged.
 Usage: hookline launch [flags] program [arguments]
 
 Options:

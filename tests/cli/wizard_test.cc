@@ -119,10 +119,10 @@ TEST(Wizard, WritesNothingIfAnswersAreMissingOrWrong) {
             "the defaults of all that is left\n");
   const ProcessResult wrong = answer(sandbox, "1\ntwo\nfp16\ndone\n");
   EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_EQ(
-      wrong.err,
-      "hookline: error: 'two' is no answer to question 2, launch.processes_per_node: bad value \"two\" for "
-      "'processes_per_node' in [launch]: must be an integer from 1 to 4096, or \"auto\"\n");
+  EXPECT_EQ(wrong.err,
+            "hookline: error: 'two' is not an answer to question 2, launch.processes_per_node: bad value "
+            "\"two\" for "
+            "'processes_per_node' in [launch]: must be an integer from 1 to 4096, or \"auto\"\n");
   EXPECT_FALSE(sandbox.has("hookline.toml"));
   EXPECT_EQ(answer(sandbox, "1\n2\nfp16\n", {"--yes"}).exit_code, 0);
   EXPECT_EQ(sandbox.read("hookline.toml"), kFp16File);

@@ -166,13 +166,14 @@ TEST_F(AutoHook, RefusesTextsThatNameNoLink) {
                   "\n  4 | link = \"" + link + "\"\n    |        ^" + std::string(link.size() + 1, '~') +
                   " " + why + "\n");
   };
-  expect_refused("fast", "is no network",
+  expect_refused("fast", "does not describe a network",
                  "write speed and latency, as in 1gbit,0.2ms, or a file whose name ends in .json");
-  expect_refused("125MB/s", "is no speed", "write one as in 100mbit or 10gbit");
-  expect_refused("1gbit,3", "has no latency behind its comma", "write it in us, ms or s, as in 1gbit,0.2ms");
+  expect_refused("125MB/s", "is not a speed", "write one as in 100mbit or 10gbit");
+  expect_refused("1gbit,3", "has no valid latency after the comma",
+                 "write it in us, ms or s, as in 1gbit,0.2ms");
   expect_refused("none.json", "can't be read", "No such file or directory");
   TempFolder::write("other.json", "[]");
-  expect_refused("other.json", "is no report of hookline test",
+  expect_refused("other.json", "is not a report of hookline test",
                  "make one with hookline test --json, or write 1gbit,0.2ms");
 }
 

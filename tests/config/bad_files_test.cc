@@ -132,7 +132,7 @@ TEST_F(BadFiles, AHeaderBehindAValueIsAnError) {
   EXPECT_EQ(report_of("[training]\nmax_steps = 3 [ddp]\ncomm_hook = \"fp16\"\n"),
             "run.toml:2:15: error: a table's header needs a line of its own\n"
             "  2 | max_steps = 3 [ddp]\n"
-            "    |               ^ begin a new line in front of it\n");
+            "    |               ^ start a new line before it\n");
   for (const char* value : {"\"a\" [ddp]", "true[ddp]", "[1] [ddp]", "{ a = 1 } [[ddp]]"})
     EXPECT_THAT(report_of("[training]\nx = " + std::string(value) + "\n"),
                 HasSubstr("a table's header needs a line "))

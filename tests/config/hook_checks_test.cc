@@ -193,7 +193,7 @@ TEST_F(HookChoice, ChecksTheScopeOfAHook) {
   EXPECT_EQ(report_of(ddp("comm_scope = \"between_hosts\"\n")),
             "run.toml:2:1: warning: 'comm_scope' has no effect\n"
             "  2 | comm_scope = \"between_hosts\"\n"
-            "    | ^~~~~~~~~~ there is no hook whose scope it could be: set comm_hook\n");
+            "    | ^~~~~~~~~~ it is the scope of a hook, and no hook is set: set comm_hook\n");
   EXPECT_EQ(
       report_of(ddp("comm_hook = \"fp16\"\ncomm_scope = \"between_hosts\"\n[launch]\nbackend = \"gloo\"\n")),
       "run.toml:3:14: error: comm_scope \"between_hosts\" does not work with backend \"gloo\"\n"

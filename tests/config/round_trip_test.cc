@@ -249,21 +249,21 @@ TEST_F(RoundTrip, RecognizesALauncherOfAnotherVersion) {
   EXPECT_EQ(
       refusal_of({{"launch", {{"warp_drive", true}}}}),
       "resolved.json: error: unknown key 'warp_drive' in [launch]\n"
-      "the launcher that wrote this file is of another version than the library in this program: build both "
-      "from one\n");
+      "the launcher that wrote this file and the library in this program are of different versions: build "
+      "both from the same version\n");
 }
 
 TEST_F(RoundTrip, BlamesAnotherVersionForUnknownKeysButNotUnknownHooks) {
   const std::vector<nlohmann::json> of_another = {
       {{"ddp", {{"comm_hook_delay", 1}}}}, {{"hook", {{"name", 1}}}}, {{"ddp", {{"comm_wrapper", "fp9"}}}}};
   for (const nlohmann::json& json : of_another)
-    EXPECT_THAT(refusal_of(json), HasSubstr("of another version than the library")) << json;
+    EXPECT_THAT(refusal_of(json), HasSubstr("of different versions")) << json;
   const std::vector<nlohmann::json> mistakes = {
       {{"ddp", {{"comm_hook", "fp9"}}}},
       {{"ddp", {{"comm_hook", "power_sgd"}, {"comm_state_option", {{"rank", 2}}}}}}};
   for (const nlohmann::json& json : mistakes)
     EXPECT_THAT(refusal_of(json),
-                ::testing::AllOf(HasSubstr("unknown "), ::testing::Not(HasSubstr("of another version"))))
+                ::testing::AllOf(HasSubstr("unknown "), ::testing::Not(HasSubstr("of different versions"))))
         << json;
 }
 
@@ -278,14 +278,15 @@ TEST_F(RoundTrip, RefusesWhatTheLauncherDoesNotWrite) {
     return "";
   };
   const std::string start =
-      "resolved.json: error: HOOKLINE_CONFIG names no config that this version's `hookline launch` has "
-      "resolved\n  ";
+      "resolved.json: error: HOOKLINE_CONFIG does not name a config that this version's `hookline launch` "
+      "wrote\n  ";
   const std::string end =
-      "; start the program with the launcher of the hookline that it is built with, or unset the variable\n";
-  EXPECT_EQ(refusal("[]"), start + "the whole file is no object" + end);
-  EXPECT_EQ(refusal(R"({"launch": 1})"), start + "launch is no object" + end);
+      "; start the program with the launcher of the hookline version that it was built with, or unset the "
+      "variable\n";
+  EXPECT_EQ(refusal("[]"), start + "the whole file is not an object" + end);
+  EXPECT_EQ(refusal(R"({"launch": 1})"), start + "launch is not an object" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"comm_state_option": []}})"),
-            start + "ddp.comm_state_option is no object" + end);
+            start + "ddp.comm_state_option is not an object" + end);
   EXPECT_EQ(refusal(R"({"ddp": {"plugins": ["x.so"]}})"),
             start + "ddp.plugins must have the members value, origin and where" + end);
   EXPECT_THAT(refusal(R"({"ddp": {"comm_hook": "fp16"}})"),

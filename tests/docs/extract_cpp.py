@@ -79,7 +79,7 @@ def write_if_changed(path, text):
 
 
 def piece(root, page, block):
-    """A block that is no program, within a namespace, and the lines of its #include directives."""
+    """A block that is not a program, within a namespace, and the lines of its #include directives."""
     includes = re.findall(r"^#include .*$", block.code, re.M)
     facts = {"name": page.name_of(block), "line": block.line, "page": root / page.path}
     facts["code"] = re.sub(r"^#include .*$", "", block.code, flags=re.M)

@@ -60,8 +60,8 @@ TEST(OnLink, SaysWhatIsWrong) {
        {"fast", "100", "100mbi", "-5mbit", "1.5gbit", "100 mbit", "0mbit", "1bit", "99999gbit"}) {
     const ProcessResult wrong = on_link({rate, "true"});
     EXPECT_EQ(wrong.exit_code, 2) << rate;
-    EXPECT_THAT(wrong.err,
-                HasSubstr("'" + rate + "' is no rate: 1 to 9999 and kbit, mbit or gbit, such as 100mbit\n"));
+    EXPECT_THAT(wrong.err, HasSubstr("'" + rate +
+                                     "' is not a rate: 1 to 9999 and kbit, mbit or gbit, such as 100mbit\n"));
   }
 }
 

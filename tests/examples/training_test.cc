@@ -150,7 +150,7 @@ TEST(Examples, RefuseALearningRateOfNaN) {
   for (const char* program : {DIGITS_PROGRAM, CHARLM_PROGRAM}) {
     const ProcessResult result = run_process(program, options);
     EXPECT_EQ(result.exit_code, 2) << program;
-    EXPECT_THAT(result.err, HasSubstr("--lr: nan is no learning rate\n"));
+    EXPECT_THAT(result.err, HasSubstr("--lr: nan is not a learning rate\n"));
   }
 }
 

@@ -144,7 +144,7 @@ TEST_F(Advise, RefusesAReportWithoutALinkBetweenHosts) {
   for (const char* text : {"", "[]", R"({"links": 3})", R"({"links": [{}]})", "nonsense"}) {
     std::ofstream(folder_.path() / "other.json") << text;
     EXPECT_THAT(refusal_of({"--parameters", "5", "--link", "other.json"}),
-                HasSubstr("--link 'other.json' is no report of hookline test"));
+                HasSubstr("--link 'other.json' is not a report of hookline test"));
   }
 }
 
@@ -227,12 +227,12 @@ TEST_F(Advise, IsNotNeededToSeeThatARunWasTooShortToChoose) {
 
 TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
   expect_refused({},
-                 "say what is to be trained, by one of these: a program, --model FILE, --shape once for each "
+                 "say what to train, with one of these: a program, --model FILE, --shape once for each "
                  "parameter, or --parameters N");
   EXPECT_THAT(refusal_of({"--parameters", "5", "./train"}),
-              HasSubstr("say what is to be trained, by one of these alone: "));
+              HasSubstr("say what to train, with only one of these: "));
   EXPECT_THAT(refusal_of({"--parameters", "5", "--link", "1gbit,3"}),
-              HasSubstr("--link '1gbit,3' has no latency behind its comma"));
+              HasSubstr("--link '1gbit,3' has no valid latency after the comma"));
   expect_refused(
       {"--parameters", "5", "--set", "ddp.shard_optimizer=true"},
       "hookline advise compares DDP's hooks for an unsharded model and optimizer, but the config shards the "
@@ -242,7 +242,7 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
       AllOf(HasSubstr("hookline: error: these parameters take 3.64 TiB on each rank, and this host has "),
             HasSubstr("iB of memory: name a smaller model\n")));
   EXPECT_THAT(refusal_of({"--parameters", "5", "--link", "125MB/s"}),
-              HasSubstr("--link '125MB/s' is no speed"));
+              HasSubstr("--link '125MB/s' is not a speed"));
   expect_refused({"--parameters", "5", "--set", "ddp.comm_hook=fp16"},
                  "--set ddp.comm_hook: hookline advise compares all hooks, so leave it out; to compare only "
                  "some, set ddp.auto.hooks");
@@ -256,7 +256,7 @@ TEST_F(Advise, RefusesWhatItCanNotAdviseOn) {
 TEST_F(Advise, RefusesMoreRanksOnAnUnknownNetwork) {
   expect_refused(
       {"--parameters", "5000", "--ranks", "8"},
-      "--ranks 8 differs from the 2 ranks of this host: to predict for them, name a network, as in "
+      "--ranks 8 differs from the 2 ranks of this host: to predict for 8 ranks, name a network, as in "
       "--link 1gbit,0.2ms");
   EXPECT_THAT(left_in_folder(), IsEmpty());
 }

@@ -16,7 +16,7 @@
 namespace hookline {
 namespace {
 
-TEST(VectorMath, HasTheBitsOfLaterCallsInTheFirstOneOfEachThread) {
+TEST(VectorMath, MatchesLaterCallsBitForBitInTheFirstCallOfEachThread) {
   using Function = at::Tensor (*)(const at::Tensor&);
   const std::map<std::string, Function> functions = {{"asin", at::asin}, {"cos", at::cos},  {"erf", at::erf},
                                                      {"exp", at::exp},   {"log", at::log},  {"sin", at::sin},

@@ -8,7 +8,7 @@ SHORT_STEPS = 5
 BATCH_SIZE = 16
 LEARNING_RATE = 0.5
 # Two layers have the same shape, and PowerSGD compresses all: (n + m) * rank * 2 < n * m up to rank 4. Random numbers
-# are drawn in blocks of 16, and 90 is no multiple of that: the result shows whether two matrices are drawn in one call
+# are drawn in blocks of 16, and 90 is not a multiple of that: the result shows whether two matrices are drawn in one call
 # or one by one.
 SIZES = [64, 90, 90, 90, 10]
 

@@ -132,12 +132,12 @@ TEST(HandOver, SaysThatTheSourceIsNotThere) {
   EXPECT_EQ(error_of([&] { receive_segment(address, kBytes, kTimeout); }),
             "the rank that shares its memory can't be reached: Connection refused");
   EXPECT_EQ(error_of([] { receive_segment("abc", kBytes, kTimeout); }),
-            "'abc' is no address of shared memory");
+            "'abc' is not an address of shared memory");
 }
 
 TEST(HandOver, RefusesMemoryThatMightShrinkOrIsOfAnotherSize) {
   const SharedSegment segment(kBytes);
-  const std::string expected = "what was received is no shared memory of 4 KiB";
+  const std::string expected = "what was received is not shared memory of 4 KiB";
   EXPECT_EQ(error_of([&] { SharedSegment(dup(segment.descriptor()), 4096); }), expected);
   const int file = open("/tmp", O_TMPFILE | O_RDWR, 0600);
   ASSERT_GE(file, 0);

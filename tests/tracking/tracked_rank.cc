@@ -31,7 +31,7 @@ int end_as(const std::string& how) {
   if (how == "crash") std::raise(SIGSEGV);
   if (how == "exit") std::exit(3);  // NOLINT: the trackers must notice by themselves
   if (how == "return") return 3;
-  if (how == "throw") throw std::runtime_error("the loss is no number");
+  if (how == "throw") throw std::runtime_error("the loss is not a number");
   if (how == "exit at once") _exit(0);
   if (how == "wait") {
     std::puts("waiting");

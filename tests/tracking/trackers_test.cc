@@ -224,10 +224,9 @@ TEST(Trackers, SurviveATrackerThatThrowsAnything) {
     trackers.add(std::make_unique<Throwing>());
     trackers.log(1, 0, {});
   }
-  EXPECT_THAT(
-      ::testing::internal::GetCapturedStderr(),
-      HasSubstr(
-          "metrics can't be written to a book: an exception that is no std::exception; training continues"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("metrics can't be written to a book: an exception that is not a std::exception; "
+                        "training continues"));
 }
 
 /// Records its calls and fails as scripted.
@@ -416,17 +415,17 @@ TEST(MlflowOptions, PreferTheConfigToTheEnvironment) {
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
-                HasSubstr("MLFLOW_TRACKING_URI is 'postgresql://db/mlflow', which is no server's"));
+                HasSubstr("MLFLOW_TRACKING_URI is 'postgresql://db/mlflow', which is not a server's"));
   }
   setenv("MLFLOW_TRACKING_URI", "sqlite:///mlflow.db", 1);
   try {
     mlflow_options("", "");
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "MLFLOW_TRACKING_URI is 'sqlite:///mlflow.db', which is no server's address: an address begins with "
-        "http:// or https:// (`mlflow server` serves files and databases)");
+    EXPECT_STREQ(error.what(),
+                 "MLFLOW_TRACKING_URI is 'sqlite:///mlflow.db', which is not a server's address: an address "
+                 "begins with "
+                 "http:// or https:// (`mlflow server` serves files and databases)");
   }
   for (const char* name : {"MLFLOW_TRACKING_URI", "MLFLOW_EXPERIMENT_NAME"}) unsetenv(name);
 }

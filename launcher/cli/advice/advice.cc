@@ -46,7 +46,8 @@ Json elsewhere(const Json& model, const AskedFor& asked) {
   if (!asked.link && hosts < 2 && wanted != ranks)
     throw UsageError("--ranks " + std::to_string(*asked.ranks) + " differs from the " +
                      std::to_string(static_cast<std::int64_t>(ranks)) +
-                     " ranks of this host: to predict for them, name a network, as in --link 1gbit,0.2ms");
+                     " ranks of this host: to predict for " + std::to_string(*asked.ranks) +
+                     " ranks, name a network, as in --link 1gbit,0.2ms");
   const double on_each = ranks / hosts;
   // With one host measured and a link given, each rank is assumed to be on a host of its own.
   const bool is_spread = asked.link && hosts < 2;

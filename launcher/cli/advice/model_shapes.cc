@@ -57,9 +57,9 @@ bool begins_with(const fs::path& file, std::string_view magic) {
 }
 
 std::vector<Shape> shapes_in_archive(const fs::path& file) {
-  const Program reader = libexec_rank("model_shapes", "reads files of torch's");
+  const Program reader = libexec_rank("model_shapes", "reads torch's files");
   const LimitedOutput output = output_within(command_of(reader, {file.string()}), kReaderLimits);
-  const std::string what = "'" + file.string() + "' can't be read as a model of torch's: ";
+  const std::string what = "'" + file.string() + "' can't be read as a torch model: ";
   if (!output.beyond_limit.empty())
     throw UsageError(what + "its reader " + output.beyond_limit +
                      ": the file is damaged, or made to keep its reader busy");
@@ -88,7 +88,8 @@ Shape shape_of(const std::string& text) {
     const std::size_t end = std::min(text.find('x', begin), text.size());
     const auto size = whole_number(std::string_view(text).substr(begin, end - begin));
     if (!size)
-      throw UsageError("--shape '" + text + "' is no shape: write its sizes as 1024x512, or 10 for a vector");
+      throw UsageError("--shape '" + text +
+                       "' is not a shape: write its sizes as 1024x512, or 10 for a vector");
     if (*size > kMostElements / elements)
       throw UsageError("--shape '" + text + "' has more elements than any machine holds (2^50 are the most)");
     elements *= *size;
@@ -109,7 +110,7 @@ std::vector<Shape> shapes_in(const fs::path& named) {
       throw UsageError("'" + named.string() + "' holds checkpoints: name one of them, such as '" +
                        found.front().path.string() + "'");
     const bool is_number = !named.empty() && std::isdigit(static_cast<unsigned char>(named.native().front()));
-    throw UsageError("'" + named.string() + "' is no model file, and no checkpoint: '" + file.string() +
+    throw UsageError("'" + named.string() + "' is neither a model file nor a checkpoint: '" + file.string() +
                      "' is not there" +
                      (is_number ? "; for a number of parameters write --parameters " + named.string() : ""));
   }

@@ -82,8 +82,8 @@ std::vector<Shape> shapes_of(const AdviseFlags& flags) {
 Program program_of(const AdviseFlags& flags, const std::vector<std::string>& named) {
   const int given = !named.empty() + !flags.model.empty() + (flags.parameters > 0) + !flags.shapes.empty();
   if (given != 1)
-    throw UsageError(std::string("say what is to be trained, ") +
-                     (given > 1 ? "by one of these alone" : "by one of these") +
+    throw UsageError(std::string("say what to train, with ") +
+                     (given > 1 ? "only one of these" : "one of these") +
                      ": a program, --model FILE, --shape once for each parameter, or --parameters N");
   if (!named.empty() && flags.rows > 0)
     throw UsageError("--rows is for a model without a program: '" + printable(named[0]) +
@@ -133,9 +133,10 @@ int advise(const Arguments& arguments) {
                     {1, kMostParameters});
   parser.add_number("--rows", flags.rows, "N",
                     "Rows of a batch, for a model named instead of a program; else 32", {1, 1 << 20});
-  parser.add_text("--link", flags.link, "SPEED",
-                  "Also predict for another network: 1gbit, 1gbit,0.2ms with its latency, or the file of "
-                  "hookline test --json");
+  parser.add_text(
+      "--link", flags.link, "SPEED",
+      "Also predict for another network: its speed (1gbit), its speed and latency (1gbit,0.2ms), or "
+      "the file that hookline test --json has written");
   parser.add_number("--ranks", flags.ranks, "N",
                     "Also predict for this many ranks; on a single host, --link is required", {2, 1 << 20});
   flags.run.add_set_flag(parser);
@@ -175,8 +176,8 @@ int advise(const Arguments& arguments) {
 
   if (asked.ranks && !asked.link && !has_many_nodes(config.launch) && *asked.ranks != ranks_of(config.launch))
     throw UsageError("--ranks " + std::to_string(*asked.ranks) + " differs from the " +
-                     std::to_string(ranks_of(config.launch)) +
-                     " ranks of this host: to predict for them, name a network, as in --link 1gbit,0.2ms");
+                     std::to_string(ranks_of(config.launch)) + " ranks of this host: to predict for " +
+                     std::to_string(*asked.ranks) + " ranks, name a network, as in --link 1gbit,0.2ms");
 
   LogFolder folder("advise", "the ranks'");
   folder.take_logs(config);

@@ -376,8 +376,8 @@ int estimate(const Arguments& arguments) {
   parser.expect_plain("FILE", 0, 1);
   const int sources_given = (parameters > 0) + !shape_texts.empty() + !parser.plain().empty();
   if (sources_given != 1)
-    throw UsageError(std::string("say what the model is, ") +
-                     (sources_given ? "by one of these alone" : "by one of these") +
+    throw UsageError(std::string("say what the model is, with ") +
+                     (sources_given ? "only one of these" : "one of these") +
                      ": a file, --shape once for each parameter, or --parameters N");
   Question question;
   for (const std::string& text : shape_texts) question.shapes.push_back(shape_of(text));

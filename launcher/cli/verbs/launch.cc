@@ -142,8 +142,8 @@ bool can_resume(const RunConfig& config, bool dry) {
 int launch(const Arguments& arguments) {
   Request request;
   VerbParser parser("hookline launch [flags] program [arguments]",
-                    "Run a program on several ranks, of this host and of others. What follows the program is "
-                    "the program's own.",
+                    "Run a program on several ranks, on this host and on others. Arguments after the program "
+                    "are passed to it unchanged.",
                     "hookline launch --config run.toml --processes-per-node 2 ./train --epochs 5");
   request.config.add_file_flag(parser);
   request.config.add_profile_flag(parser);

@@ -87,7 +87,7 @@ void check_for_scheduler(const SubmitRequest& request, const RunConfig& config) 
       if (option.is_of_nodes)
         throw UsageError(
             "--scheduler-arg '" + option.word +
-            "' asks for nodes beside hookline's own --nodes: write --nodes N before the program");
+            "' asks for nodes in addition to hookline's own --nodes: write --nodes N before the program");
       if (option.word != "--ntasks-per-node=1")
         throw UsageError(
             "--scheduler-arg '" + option.word +
@@ -103,7 +103,7 @@ void check_for_scheduler(const SubmitRequest& request, const RunConfig& config) 
   });
   if (!is_plain)
     throw UsageError("'" + request.name +
-                     "' is no name for a job, which has letters, digits, '-', '_' and '.': choose another "
+                     "' is not a name for a job, which has letters, digits, '-', '_' and '.': choose another "
                      "with --name");
 }
 
@@ -385,10 +385,10 @@ int submit(const Arguments& arguments) {
               "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:/@-") != request.image.npos)
         throw UsageError(
             "--image '" + request.image +
-            "' is no name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' only");
+            "' is not a name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' only");
       if (!is_kubernetes_name(request.name))
-        throw UsageError("'" + request.name + "' is no name for Kubernetes: it must " + kKubernetesNameRule +
-                         ": name the job with --name");
+        throw UsageError("'" + request.name + "' is not a name for Kubernetes: it must " +
+                         kKubernetesNameRule + ": name the job with --name");
       if (!request.print)
         throw UsageError(
             "hookline does not submit to Kubernetes itself: pipe the manifest to kubectl: hookline submit … "

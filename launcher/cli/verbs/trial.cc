@@ -95,7 +95,7 @@ int trial(const Arguments& arguments) {
   const fs::path folder = fs::absolute(parser.plain()[0], none);
   if (!fs::exists(folder / kPlanFile, none)) {
     log::error("'" + (folder.empty() ? parser.plain()[0] : folder.string()) +
-               "' is no trial that a job is to run: it has no " + kPlanFile +
+               "' is not a trial that a job is to run: it has no " + kPlanFile +
                ", which hookline sweep FILE --scheduler slurm writes");
     return kBadInput;
   }

@@ -26,7 +26,7 @@ struct LogFrames {
 
 /// The frames in `log`, which has the bytes of the whole file and must outlive the result. Frames that are
 /// left from before SQLite restarted the log are skipped. So is a frame that was cut short, as by a kill,
-/// which is no damage.
+/// which is not damage.
 LogFrames frames_in(std::string_view log);
 
 }  // namespace hookline

@@ -117,7 +117,7 @@ void SettingsTable::expect_effect(bool has_baseline) {
           "write [baseline], and in it the keys and values of the trial that others are compared with");
   if (settings_.metric == kStepOfLine)
     error(
-        places_.at("metric"), "'step' is no metric",
+        places_.at("metric"), "'step' is not a metric",
         "it is the number of the step that a line of metrics belongs to: name a value that the program logs");
 }
 

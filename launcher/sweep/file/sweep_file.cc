@@ -38,7 +38,7 @@ class Reader {
               near ? "did you mean [" + *near + "]?"
                    : "a sweep has [sweep], [fixed], [grid], [random], [exclude] and [baseline]");
       } else if (node.kind != TomlNode::Kind::table) {
-        error(node.key, "'" + name + "' is no table",
+        error(node.key, "'" + name + "' is not a table",
               "write [" + name + "], and its keys in the lines below");
       } else if (name == "sweep") {
         table_.read(node);

@@ -53,7 +53,7 @@ bool LineStream::takes(const Frame& line) {
 }
 
 bool LineStream::heard(std::uint64_t received) {
-  if (received > sent_) return true;  // no peer of ours counts so
+  if (received > sent_) return true;  // impossible: no peer of ours has more lines than were sent
   if (received < sent_ - kept_.size()) return false;
   while (sent_ - kept_.size() < received) kept_.pop_front();
   return true;

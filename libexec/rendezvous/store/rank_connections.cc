@@ -17,7 +17,7 @@
 namespace hookline {
 namespace {
 
-// The numbers of the listening sockets in epoll's events, the last ones for TCP; those of connections follow.
+// Ids in epoll's events: first the listening sockets (the Unix socket, then those for TCP), then connections.
 constexpr std::uint64_t kHere = 0, kTcp = 1, kLastListening = 255;
 constexpr int kMostPortsTried = 32;
 constexpr int kMostWaiting = 4096;  // to be accepted
@@ -32,7 +32,7 @@ struct Address {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&bytes); }
 };
 
-/// In digits; an IPv4 address that came as IPv6, in its own form. Empty if it is no internet address.
+/// In digits; an IPv4 address that came as IPv6, in its own form. Empty if it is not an internet address.
 std::string text_of(Address& address) { return without_ipv4_prefix(digits_of(address.get(), address.size)); }
 
 /// Listens at `port`, or if that is 0 at a free one, which it becomes. Closed if the port is taken. Throws
@@ -162,7 +162,7 @@ void RankConnections::read(Connection connection, std::vector<Event>& events) {
     const ssize_t count = ::recv(open->second.descriptor.get(), block.data(), block.size(), 0);
     if (count < 0 && errno == EINTR) continue;
     if (count > 0) bytes.append(block.data(), static_cast<std::size_t>(count));
-    if (count > 0 && bytes.size() < kBlockBytes) continue;  // else others first: it is read again
+    if (count > 0 && bytes.size() < kBlockBytes) continue;  // else others first: epoll reports it again
     const bool is_over = count == 0 || (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
     if (!bytes.empty() && !open->second.is_ending)
       events.push_back({Event::Kind::data, connection, std::move(bytes)});

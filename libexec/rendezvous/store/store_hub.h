@@ -35,8 +35,8 @@ class StoreHub {
   /// A rank of `round` has connected. False if it is another round than this.
   bool open(const StorePeer& peer, int round);
 
-  /// Bytes of `peer` have come; answers to others may follow from them. Whoever sends what is no request, or
-  /// has not connected, is to be disconnected. For bytes that are no request, take_problem() says why.
+  /// Bytes of `peer` have come; answers to others may follow from them. Whoever sends what is not a request,
+  /// or has not connected, is to be disconnected. For bytes that are no request, take_problem() says why.
   std::vector<Answer> take(const StorePeer& peer, std::string_view bytes);
 
   /// What was wrong with the last bytes that were no request; once, then empty.

@@ -22,7 +22,8 @@ StoreServer::StoreServer(LauncherSocket& launcher, std::string address, Others o
 
 std::vector<std::string> StoreServer::places() const {
   if (is_in_digits(address_)) return {address_};
-  // An address that is none of this host's is translated on the way, to an unknown one of its own.
+  // If nodes reached this host by an address that it does not have, the network translates it to one of this
+  // host's, and which one is unknown here.
   if (!std::all_of(reached_at_.begin(), reached_at_.end(), is_here)) return {kAllAddresses};
   if (!reached_at_.empty()) return {reached_at_.begin(), reached_at_.end()};
   std::vector<std::string> own;

@@ -85,7 +85,7 @@ TEST(Series, AreThinnedButKeepTheirEnds) {
     text += R"({"step": )" + std::to_string(i) + R"(, "loss": 1, "rate": null})" + "\n";
   std::string loss;
   const auto series = read_series(folder.write("metrics.jsonl", text), 100, loss);
-  ASSERT_EQ(series.size(), 1u) << "null is no number";
+  ASSERT_EQ(series.size(), 1u) << "null is not a number";
   const std::vector<SeriesPoint>& points = series.at("loss");
   EXPECT_LE(points.size(), 101u);
   EXPECT_GE(points.size(), 50u);
@@ -353,7 +353,7 @@ TEST(SweepReport, SaysWhatIsWrong) {
     return told == lines.end() ? "" : *told;
   };
   EXPECT_EQ(error({"."}, 2),
-            "hookline: error: '.' is no folder of a sweep's results: it has no state.sqlite");
+            "hookline: error: '.' is not a folder of a sweep's results: it has no state.sqlite");
   sandbox.folder.write("broken/state.sqlite", std::string(5000, 'x'));
   EXPECT_THAT(error({"broken"}, 2),
               AllOf(StartsWith("hookline: error: the state of the sweep, 'broken/state.sqlite', is "

@@ -138,7 +138,7 @@ TEST_F(Submit, QuotesNamesThatYamlWouldReadAsOtherTypes) {
 TEST_F(Submit, RefusesAnInvalidImageName) {
   expect_refused(
       {"--scheduler", "kubernetes", "--print", "--image", "a\"b", "/app/train"},
-      "--image 'a\"b' is no name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' "
+      "--image 'a\"b' is not a name of an image, which has letters, digits, '.', '_', ':', '/', '@' and '-' "
       "only");
 }
 

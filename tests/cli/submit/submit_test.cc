@@ -111,9 +111,10 @@ TEST_F(Submit, OmitsSlurmRequestsThatTheUserMakes) {
 
 TEST_F(Submit, RefusesNodeAndTaskCountsInSlurmArguments) {
   for (const std::string argument : {"--nodes=5", "-N5"})
-    expect_refused({"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
-                   "--scheduler-arg '" + argument +
-                       "' asks for nodes beside hookline's own --nodes: write --nodes N before the program");
+    expect_refused(
+        {"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
+        "--scheduler-arg '" + argument +
+            "' asks for nodes in addition to hookline's own --nodes: write --nodes N before the program");
   for (const std::string argument : {"--ntasks-per-node=4", "--ntasks=4", "-n4"})
     expect_refused(
         {"--scheduler", "slurm", "--print", "--scheduler-arg=" + argument, "./train"},
@@ -130,9 +131,10 @@ TEST_F(Submit, RefusesProcessCountsInMpirunArguments) {
     std::vector<std::string> arguments = {"--scheduler", "mpirun", "--print", "--scheduler-arg=" + word};
     if (!value.empty()) arguments.push_back("--scheduler-arg=" + value);
     arguments.push_back("./train");
-    expect_refused(arguments, "--scheduler-arg '" + (value.starts_with("ppr:") ? value : word) +
-                                  "' asks for processes beside hookline's own -np, which is one launcher on "
-                                  "each node: write --nodes N before the program");
+    expect_refused(arguments,
+                   "--scheduler-arg '" + (value.starts_with("ppr:") ? value : word) +
+                       "' asks for processes in addition to hookline's own -np, which is one launcher on "
+                       "each node: write --nodes N before the program");
   };
   for (const std::string word : {"-c", "-n", "--n", "-np", "--np", "-N", "-npernode", "--npernode",
                                  "-npersocket", "--npersocket", "-ppn", "-perhost", "--ppr"})
@@ -173,7 +175,7 @@ TEST_F(Submit, PrintsTheMpirunCommand) {
                  "--scheduler-arg '--hostfile hosts' would be one word: write --scheduler-arg=--hostfile "
                  "--scheduler-arg=hosts");
   expect_refused({"--scheduler", "mpirun", "--print", "--scheduler-arg=hosts", "./train"},
-                 "--scheduler-arg 'hosts' is no option, and an option must come before its values: write "
+                 "--scheduler-arg 'hosts' is not an option, and an option must come before its values: write "
                  "--scheduler-arg=--hosts");
 }
 
@@ -210,7 +212,7 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   expect_refused({"--scheduler", "kubernetes", "--print", "./train"},
                  "--image is missing: the container that holds hookline and the program");
   expect_refused({"--scheduler", "kubernetes", "--print", "--image", "i", "--name", "My_Job", "./train"},
-                 "'My_Job' is no name for Kubernetes: it must begin with a lower-case letter, end with a "
+                 "'My_Job' is not a name for Kubernetes: it must begin with a lower-case letter, end with a "
                  "letter or a digit, and consist of at most 52 lower-case letters, digits and '-': name "
                  "the job with --name");
   expect_refused(
@@ -223,9 +225,9 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
   expect_refused({"--scheduler", "mpirun", "--template", "t", "./train"},
                  "--template is for slurm and kubernetes");
   expect_refused({"--scheduler", "slurm", "--scheduler-arg", "time=02:00:00", "./train"},
-                 "--scheduler-arg 'time=02:00:00' is no option: write --scheduler-arg=--time=02:00:00");
+                 "--scheduler-arg 'time=02:00:00' is not an option: write --scheduler-arg=--time=02:00:00");
   expect_refused({"--scheduler", "slurm", "--scheduler-arg=--partition", "--scheduler-arg=gpu", "./train"},
-                 "--scheduler-arg 'gpu' is no option: write --scheduler-arg=--partition=gpu");
+                 "--scheduler-arg 'gpu' is not an option: write --scheduler-arg=--partition=gpu");
   for (const std::vector<std::string>& gpus : {std::vector<std::string>{"--gpus=8"}, {"--gpus", "8"}}) {
     std::vector<std::string> arguments = {"--scheduler", "slurm"};
     arguments.insert(arguments.end(), gpus.begin(), gpus.end());
@@ -235,9 +237,10 @@ TEST_F(Submit, SaysWhatIsMissingOrWrong) {
       {"--scheduler", "slurm", "--set", "launch.node_rank=0", "./train"},
       "node_rank is given (from command line --set launch.node_rank), and all nodes of a job run the same "
       "command: leave it out");
-  expect_refused({"--scheduler", "slurm", "--name", "my job", "./train"},
-                 "'my job' is no name for a job, which has letters, digits, '-', '_' and '.': choose another "
-                 "with --name");
+  expect_refused(
+      {"--scheduler", "slurm", "--name", "my job", "./train"},
+      "'my job' is not a name for a job, which has letters, digits, '-', '_' and '.': choose another "
+      "with --name");
   expect_refused({"--scheduler", "mpirun", "./train"},
                  "hookline does not start mpirun: print its command with --print, and run it yourself");
   sandbox.folder.write("bad.toml", "[ddp]\ncomm_hook = \"fp61\"\n");

@@ -506,7 +506,7 @@ TEST_F(SweepJob, RefusesFlagsThatDoNotFit) {
   expect_refused({"--template", "mine"}, "--template goes with --scheduler slurm");
   expect_refused({"--scheduler-arg", "--time=1"}, "--scheduler-arg goes with --scheduler slurm");
   expect_refused({"--scheduler", "slurm", "--scheduler-arg", "time=1"},
-                 "--scheduler-arg 'time=1' is no option: write --scheduler-arg=--time=1");
+                 "--scheduler-arg 'time=1' is not an option: write --scheduler-arg=--time=1");
   for (const std::string array : {"--array=1-9", "-a1-9", "--arr=1-3", "--array"})
     expect_refused({"--scheduler", "slurm", "--scheduler-arg", array},
                    "--scheduler-arg '" + array +
@@ -723,9 +723,10 @@ TEST(TrialOfASweep, NeedsItsPlan) {
   const Sandbox sandbox;
   const std::string folder = (sandbox.folder.path() / "t").string();
   ProcessResult result = sandbox.run({"trial", "t"});
-  EXPECT_EQ(result.err, "hookline: error: '" + folder +
-                            "' is no trial that a job is to run: it has no plan.json, which hookline sweep "
-                            "FILE --scheduler slurm writes\n");
+  EXPECT_EQ(result.err,
+            "hookline: error: '" + folder +
+                "' is not a trial that a job is to run: it has no plan.json, which hookline sweep "
+                "FILE --scheduler slurm writes\n");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_FALSE(sandbox.has("t"));
   for (const std::string& name : {std::string(), std::string(300, 'a')}) {

@@ -463,8 +463,8 @@ TEST(Sweep, RerunsTrialsThatWereStoppedForAnotherGoal) {
   const ProcessResult result = run("min", "median");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("hookline: 1 trial that was ended early, by another rule, metric or goal "
-                              "than the file's, runs again\n"),
+              AllOf(HasSubstr("hookline: 1 trial runs again: it was stopped early by another rule, metric or "
+                              "goal than the file's\n"),
                     HasSubstr("hookline: 4 trials, 3 of them ended in earlier runs; ")));
   EXPECT_THAT(sandbox.read("hookline-sweeps/s/best.toml"), HasSubstr("  ./train --score 1\n"));
 }
@@ -482,8 +482,8 @@ TEST(Sweep, ComparesWithTrialsThatHalvingStopped) {
     return sandbox.run({"sweep", "s.toml"});
   };
   EXPECT_THAT(write("100, 90, 80, 1, 0").err, HasSubstr("[5/5] score=0: stopped after "));
-  // Of the six trials, one beats the new one, and the best third, two, may continue. If the two stopped
-  // trials did not count, only the best of four could.
+  // Of six trials, the best third (two) may continue, and only one beats the new trial. If the two stopped
+  // trials did not count, only the best of four could continue.
   EXPECT_THAT(write("100, 90, 80, 1, 0, 95").err, HasSubstr("[6/6] score=95: score 95, "));
 }
 
@@ -583,7 +583,7 @@ TEST(Sweep, RefusesWhatCanNotRun) {
               HasSubstr("\n    it needs a GPU, and there is no GPU here"));
   sandbox.folder.write("s.toml", "[sweep]\nprogram = [\"./train\"]\n" + half);
   sandbox.folder.write("out/state.sqlite",
-                       "this is no database, though it is long enough to be taken for one at first");
+                       "this is not a database, though it is long enough to be taken for one at first");
   result = sandbox.run({"sweep", "s.toml", "--output", "out"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(
@@ -758,13 +758,12 @@ TEST(Sweep, WarnsOfSettingsThatNoRankHasRead) {
   const std::string at_start =
       "hookline: warning: './train' is a script: unless it uses hookline's library or starts a program that "
       "does, "
-      "ddp.comm_hook has no effect: if rows differ in nothing else, their results differ by chance\n";
+      "ddp.comm_hook has no effect. If rows differ in nothing else, their results differ only by chance\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml", "--dry-run"}).err, HasSubstr(at_start));
   const std::string at_end =
       "hookline: warning: no rank of any trial has read its config, which hookline's library reads in "
-      "Accelerator::from_env and, in Python, in hookline.apply: so ddp.comm_hook had no effect: if rows "
-      "differ in nothing "
-      "else, their results differ by chance\n";
+      "Accelerator::from_env and, in Python, in hookline.apply: so ddp.comm_hook had no effect. If rows "
+      "differ in nothing else, their results differ only by chance\n";
   EXPECT_THAT(sandbox.run({"sweep", "s.toml"}).err, AllOf(HasSubstr(at_start), HasSubstr(at_end)));
   // One rank that reads the config is enough.
   sandbox.script("train", kTrain + ": > $HOOKLINE_RUN_DIR/config_read\n");

@@ -90,7 +90,7 @@ TEST(RankEnvironment, LeadsToTheLaunchersStoreWithItsPort) {
   EXPECT_THAT(rank_environment({}, place, 1), Not(Contains("TORCHELASTIC_USE_AGENT_STORE=True")));
 }
 
-TEST(RankEnvironment, NamesTheInterfaceForWhatWouldGuessOne) {
+TEST(RankEnvironment, SetsTheInterfaceForBackendsThatWouldGuessOne) {
   RunPlace place = some_place();
   place.node.interface = "e0";
   const auto names_one = Contains(::testing::HasSubstr("_SOCKET_IFNAME="));

@@ -271,7 +271,8 @@ TEST(Coordinator, RestartsAllRanksAsOftenAsAllowed) {
                           "end 7: rank 1 on two exited with code 7"));
 }
 
-/// A run of three nodes that has lost two: what comes of the second loss if the rounds got to these steps.
+/// A run of three nodes loses two, one per round: how the coordinator reacts to the second loss, given the
+/// step that each round reached.
 std::vector<std::string> after_losses(std::optional<std::int64_t> first, std::optional<std::int64_t> second,
                                       RestartPolicy policy = {}) {
   Nodes run(limits(1, 3), policy, node("one", 1));
@@ -516,7 +517,8 @@ TEST(Coordinator, TakesThePlaceOfAnotherWithAllThatItKnew) {
 }
 
 TEST(Coordinator, TakesThePlaceOfAnotherOnlyWithMoreThanHalfOfTheLastRound) {
-  /// Does it continue with so many of the last round, itself included, and some that were not in it?
+  /// Does a successor continue if `here` members of the last round are there, itself included, and some nodes
+  /// that were not in that round?
   const auto continues = [](NodeLimits of, int members, int here) {
     Nodes run(of, {}, member("two"), taken_over(members));
     run.launch = "launch";

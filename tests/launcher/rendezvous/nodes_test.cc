@@ -359,7 +359,7 @@ TEST_F(Nodes, TrainIfTheFirstHostKnowsItsOwnNameByLoopbackOnly) {
   }
 }
 
-TEST_F(Nodes, SayThatThePortIsAKeyOfItsOwn) {
+TEST_F(Nodes, SayThatThePortBelongsInMainPort) {
   const ProcessResult result =
       launch(0, {"launch.nnodes=2", "rendezvous.main_address=10.99.0.1:29500"}, {"./train"})->wait();
   EXPECT_EQ(result.exit_code, 2);

@@ -596,11 +596,11 @@ TEST_F(Strangers, ALauncherWithAnotherTokenSaysWhatItNeeds) {
       AllOf(
           HasSubstr(
               "hookline: warning: what listens at " + place +
-              " does not accept this node, or is no launcher of hookline's; trying for 4 s. The "
+              " does not accept this node, or is not a hookline launcher; trying for 4 s. The "
               "launcher there must have the same main_address and main_port, and the token that is here "
               "in $HOOKLINE_TOKEN\n"),
           HasSubstr("can't take part in the run: what listens at " + place +
-                    " does not accept this node, or is no launcher of hookline's: see that main_address and "
+                    " does not accept this node, or is not a hookline launcher: see that main_address and "
                     "main_port are the same on every node, and that the launcher there has the token that is "
                     "here in "
                     "$HOOKLINE_TOKEN\n")));

@@ -24,7 +24,7 @@ std::vector<std::string> names_for(const std::vector<Assignments>& rows) {
   return in_order;
 }
 
-TEST(RowNames, SayAHookItsOptionsAndItsWrapper) {
+TEST(RowNames, ShowTheHookItsOptionsAndItsWrapper) {
   EXPECT_THAT(
       names_for({{{kHookKey, "no"}},
                  {{kHookKey, "fp16"}, {kWrapperKey, "no"}},

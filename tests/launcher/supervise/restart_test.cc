@@ -29,7 +29,7 @@ TEST(NextAttempt, IsNoneAfterARunThatSucceededOrWasStopped) {
   EXPECT_EQ(next_attempt(up_to(3), {stopped}), NextAttempt(Finished{}));
 }
 
-TEST(NextAttempt, IsMadeAsOftenAsAllowedAndLaterEachTime) {
+TEST(NextAttempt, IsMadeAsOftenAsAllowedWithGrowingDelays) {
   EXPECT_EQ(next_attempt(up_to(0), {failed(Exited{1})}), NextAttempt(GiveUp{}));
   std::vector<AttemptEnd> ends{failed(Exited{1})};
   for (const double delay : {1., 2., 4.}) {

@@ -222,7 +222,7 @@ TEST(SweepFile, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(
       report(kProgram + "metric = \"step\"\n" + grid),
       AllOf(
-          HasSubstr("s.toml:3:10: error: 'step' is no metric\n"),
+          HasSubstr("s.toml:3:10: error: 'step' is not a metric\n"),
           HasSubstr(
               "it is the number of the step that a line of metrics belongs to: name a value that the program "
               "logs\n")));

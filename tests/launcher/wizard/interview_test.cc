@@ -209,7 +209,7 @@ TEST(Interview, AsksWhatAutoMayChoose) {
                     {"ddp.auto.link", {"fast", "1gbit,0.2ms"}}};
   const InterviewEnd end = hold_interview(interview(), script, false);
   EXPECT_EQ(end.how, InterviewEnd::How::finished) << end.message;
-  EXPECT_THAT(script.problems, ElementsAre(HasSubstr("'fast' is no network")));
+  EXPECT_THAT(script.problems, ElementsAre(HasSubstr("'fast' does not describe a network")));
   EXPECT_THAT(script.ids(), Not(Contains("ddp.comm_wrapper")));
   const RunConfig config = interview().config(end.answers);
   EXPECT_EQ(config.auto_hook.allow, "low_rank");

@@ -42,7 +42,7 @@ TEST(ArchiveLimits, RefuseTensorsLargerThanTheFile) {
 TEST(ArchiveLimits, RefuseOversizedCodeAndLists) {
   EXPECT_EQ(
       problem({{"data.pkl", 200 * kMebibyte}, {"code/a.py", 100 * kMebibyte}}, 1000),
-      "its code and its lists have 300 MiB, and the most is 256 MiB: it is damaged, or no model of torch's");
+      "its code and its lists have 300 MiB, and the most is 256 MiB: it is damaged, or not a torch model");
 }
 
 TEST(ArchiveLimits, MakeLargerAllocationsFail) {
@@ -63,10 +63,10 @@ TEST(ArchiveLimits, MakeLargerAllocationsFail) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
-  EXPECT_EQ(out_of_memory_text(1224 * kMebibyte),
-            "to read it takes more than 1.2 GiB of memory, which no model in a file of its size does: it is "
-            "damaged, or "
-            "no model of torch's");
+  EXPECT_EQ(
+      out_of_memory_text(1224 * kMebibyte),
+      "reading it takes more than 1.2 GiB of memory, and no model in a file of its size needs as much: it "
+      "is damaged, or not a torch model");
 }
 
 }  // namespace

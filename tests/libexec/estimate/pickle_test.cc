@@ -128,7 +128,7 @@ TEST(Pickle, RefusesImpossibleTensorSizes) {
   EXPECT_EQ(problem_of(tensor_of_sizes(longer)), too_many) << "2^64, whose low eight bytes are 0";
   EXPECT_EQ(problem_of(tensor_of_sizes("J\xfb\xff\xff\xffK\x07")),
             "it holds a tensor with a size of -5, and a size is 0 or more");
-  EXPECT_EQ(problem_of(tensor_of_sizes(text("five"))), "it holds a tensor with a size that is no number");
+  EXPECT_EQ(problem_of(tensor_of_sizes(text("five"))), "it holds a tensor with a size that is not a number");
   std::string many;
   for (int i = 0; i < 65; ++i) many += "K\x01";
   EXPECT_EQ(problem_of(tensor_of_sizes(many)),
@@ -137,8 +137,8 @@ TEST(Pickle, RefusesImpossibleTensorSizes) {
 
 TEST(Pickle, RefusesSmallPicklesThatExpandWithoutBound) {
   const std::string too_much =
-      "to read it takes more than 256 MiB of memory, which no list of a model's tensors does: it is damaged, "
-      "or it holds more than a model";
+      "reading it takes more than 256 MiB of memory, and no list of a model's tensors needs as much: it is "
+      "damaged, or it holds more than a model";
   std::string doubled = text("names");
   for (int i = 0; i < 40; ++i) doubled += "2\x93";
   EXPECT_EQ(problem_of(doubled), too_much) << "each instruction doubles a text";

@@ -53,7 +53,7 @@ TEST(Safetensors, SaysWhichFileIsWrongAndHow) {
     return message.starts_with(start) ? message.substr(start.size()) : message;
   };
   const std::string no_length =
-      "is no safetensors file, or is cut short: its first 8 bytes give no header's length";
+      "is not a safetensors file, or is cut short: its first 8 bytes give no header's length";
   EXPECT_EQ(error_of(""), no_length);
   EXPECT_EQ(error_of("abc"), no_length);
   EXPECT_EQ(error_of(std::string(8, '\xFF')), no_length);

@@ -213,11 +213,11 @@ TEST(InOtherBuckets, JoinsAndCutsWhatWasTimed) {
   EXPECT_DOUBLE_EQ(cut.buckets[1].busy_after, 18);
 }
 
-TEST(BehindAnAverageInside, StartsAfterTheHostsAverage) {
+TEST(AfterAverageWithinHost, StartsSendsAfterThatAverage) {
   Send all;
   all.bytes = 1000;
   const CollectiveTimes inside({{500, 0.5, 0.5}, {1000, 1.5, 1.5}});
-  const HookCost cost = behind_an_average_inside(cost_of_two_buckets(), {{{all}, 0}, {{all}, 0}}, inside);
+  const HookCost cost = after_average_within_host(cost_of_two_buckets(), {{{all}, 0}, {{all}, 0}}, inside);
   const std::vector<Send>& sends = cost.buckets.at(0).sends;
   ASSERT_THAT(sends, SizeIs(3));
   EXPECT_EQ(sends[0].bytes, 0);
@@ -325,7 +325,7 @@ double busy_of(const HookCost& cost) {
   return busy;
 }
 
-TEST(CostsOf, AreOfTheSlowestRankAndOmitWhatOneCannotTime) {
+TEST(CostsOf, ComeFromTheSlowestRankAndOmitHooksThatAnyRankCannotTime) {
   register_hooks_of_ranks();
   std::vector<HookCosts> found(2);
   run_ranks(2, [&](const std::shared_ptr<World>& world) {

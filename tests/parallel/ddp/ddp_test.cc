@@ -259,7 +259,7 @@ TEST(Ddp, SeparatesWaitingFromComputing) {
     }
     clock.end_step();
     EXPECT_DOUBLE_EQ(2 * clock.measured()->phases.forward, phases.forward)
-        << "an evaluation is no part of a step";
+        << "an evaluation is not part of a step";
   });
 }
 

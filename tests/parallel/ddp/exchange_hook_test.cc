@@ -232,7 +232,7 @@ TEST(ExchangingAHook, RefusesBucketsOfOtherParameters) {
     const at::Tensor first = buckets[0].front();
     buckets[0].front() = buckets[0].back();
     EXPECT_EQ(failure_of<Error>([&] { model.ddp().exchange_hook({}, buckets); }),
-              "buckets hold a tensor twice, or one that is no parameter of the model");
+              "buckets hold a tensor twice, or one that is not a parameter of the model");
     buckets[0].erase(buckets[0].begin());
     EXPECT_EQ(failure_of<Error>([&] { model.ddp().exchange_hook({}, buckets); }),
               "the parameter 'last.bias' is in no bucket");

@@ -284,7 +284,7 @@ TEST(Checkpoint, IsRefusedOnEveryRankIfDamaged) {
     EXPECT_EQ(failure_of([&] { accelerator.load_state(scratch.path() / "none"); }),
               "the checkpoint '" + (scratch.path() / "none").string() + "' can't be used: '" +
                   (scratch.path() / "none/manifest.json").string() + "' can't be read: '" +
-                  (scratch.path() / "none").string() + "' is no checkpoint");
+                  (scratch.path() / "none").string() + "' is not a checkpoint");
   });
 }
 

@@ -253,10 +253,11 @@ TEST(ResumedRun, IsRefusedUpFrontIfItsCheckpointIsMissing) {
   const TemporaryFolder folder;
   const ProcessResult result = run(launch_in(folder.path(), {"training.resume=no/such"}));
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.err,
-            "hookline: error: 'no/such/manifest.json' can't be read: 'no/such' is no checkpoint: resume is "
-            "\"auto\", \"no\", "
-            "or the folder of a checkpoint\n  resume: from command line --set training.resume\n");
+  EXPECT_EQ(
+      result.err,
+      "hookline: error: 'no/such/manifest.json' can't be read: 'no/such' is not a checkpoint: resume is "
+      "\"auto\", \"no\", "
+      "or the folder of a checkpoint\n  resume: from command line --set training.resume\n");
 }
 
 TEST(ResumedRun, IsRefusedIfAllItsCheckpointsAreDamaged) {

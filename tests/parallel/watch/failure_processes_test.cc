@@ -243,7 +243,7 @@ TEST(Launched, ASignalIsReportedWithItsStackAndAnExceptionWithoutOne) {
   EXPECT_EQ(threw.exit_code, 128 + SIGABRT);
   EXPECT_THAT(
       threw.err,
-      HasSubstr("\n  its error at step 3:\n    an exception that is no std::exception\n  the end of its"));
+      HasSubstr("\n  its error at step 3:\n    an exception that is not a std::exception\n  the end of its"));
   EXPECT_THAT(threw.err, ::testing::Not(HasSubstr("frame #")));
 }
 

@@ -110,8 +110,8 @@ TEST(Failure, OfPowerSgdOnAnUnrepresentableNumberNamesItsRank) {
         EXPECT_EQ(
             failure_of<RunFailed>([&] { testing::communicate(model, gradients); }),
             "step 4 of " + pipeline + " failed on rank 1: " + hook +
-                " can't carry NaN or infinity, which its state would keep for good, and the gradients hold "
-                "some" +
+                " can't handle NaN or infinity, which would stay in its state for good, and the gradients "
+                "contain one of them" +
                 (bad == 1e6 ? " (float16 ends at 65504)" : "") +
                 ": lower the learning rate, clip the gradients, or scale the loss");
       });

@@ -33,7 +33,7 @@ std::optional<std::string> toml_value(const FileKey& key, const std::string& typ
   if (!report.empty()) return std::nullopt;
   for (const ShownValue& value : shown_values(resolution.config))
     if (value.key() == key.key) return to_text(value.value);
-  log::error(key.key + " is no option of the hook that the file chooses");
+  log::error(key.key + " is not an option of the hook that the file chooses");
   return std::nullopt;
 }
 

@@ -41,7 +41,9 @@ int config_where(const Arguments& arguments) {
     places.push_back({{"file", place.file.string()}, {"place", place.what}, {"state", state}});
   }
   if (!is_found)
-    text += "no file is read: all values have their defaults, but for environment and command line\n";
+    text +=
+        "no file is read: all values have their defaults, unless the environment or the command line sets "
+        "them\n";
   std::cout << (json ? places.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n" : text)
             << std::flush;
   return kSuccess;

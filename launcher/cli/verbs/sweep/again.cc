@@ -43,9 +43,9 @@ void reset_those_of_other_rules(const SweepRun& run, SweepState& state) {
     ++count;
   }
   if (count)
-    log::info(count_text(count, "trial") + " that " + (count == 1 ? "was" : "were") +
-              " ended early, by another rule, metric or goal than the file's, " +
-              (count == 1 ? "runs" : "run") + " again");
+    log::info(count_text(count, "trial") + " " + (count == 1 ? "runs" : "run") +
+              " again: " + (count == 1 ? "it was" : "they were") +
+              " stopped early by another rule, metric or goal than the file's");
 }
 
 /// Resets the trials to run again; their files are set aside. Throws UsageError.

@@ -12,12 +12,12 @@ void SweepFlags::add_to(VerbParser& parser) {
   parser.add_text("--output", output, "DIR",
                   "Folder of the results; else hookline-sweeps/NAME, after the file's name");
   parser.add_flag("--dry-run", dry_run, "List the trials, and run none of them");
-  parser.add_flag("--retry-failed", retry_failed, "Run trials again that failed or were stopped early");
+  parser.add_flag("--retry-failed", retry_failed, "Rerun the trials that failed or were stopped early");
   parser.add_texts("--rerun", rerun, "ID", "Run a finished trial again; may be repeated");
   parser.add_flag(
       "--repair", repair,
-      "Rebuild a damaged state.sqlite from its intact rows, keep the damaged file as a copy, and run "
-      "the trials again whose rows were lost");
+      "Rebuild a damaged state.sqlite from its intact rows, keep the damaged file as a copy, and rerun "
+      "the trials whose rows were lost");
   parser.add_flag("--json", json, "Print a JSON object per row of the results, or with --dry-run per trial");
   parser.add_text("--scheduler", scheduler, "S",
                   "slurm: run the trials as an array job instead of on this machine");

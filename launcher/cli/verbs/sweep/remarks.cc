@@ -78,7 +78,7 @@ void warn_of_script(const std::string& program, const std::set<std::string>& key
   log::warning("'" + program + "' is " + kind +
                ": unless it uses hookline's library or starts a program that does, " + listed(keys) +
                (keys.size() == 1 ? " has" : " have") +
-               " no effect: if rows differ in nothing else, their results differ by chance");
+               " no effect. If rows differ in nothing else, their results differ only by chance");
 }
 
 /// After trials have run: warns if nothing acted on the keys that trials set.
@@ -95,7 +95,7 @@ void warn_of_unread_configs(const std::vector<Trial>& trials, const fs::path& fo
     log::warning(
         "no rank of any trial has read its config, which hookline's library reads in Accelerator::from_env "
         "and, in Python, in hookline.apply: so " +
-        listed(keys) + " had no effect: if rows differ in nothing else, their results differ by chance");
+        listed(keys) + " had no effect. If rows differ in nothing else, their results differ only by chance");
 }
 
 void list_idle(const SweepPlan& plan, const std::vector<Trial>& trials, const Assignments& same) {

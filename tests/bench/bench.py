@@ -1,6 +1,6 @@
 """Measures hookline beside its peers in Python, on this machine, in one run; prints the tables of README.md.
 
-Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, sharded, hosts, nodes, choice; all if none is named)
+Usage: bench.py BUILD_FOLDER [TABLE...]    (tables: launch, digits, digits_step, machine, optimizers, steps, python, sharded, hosts, nodes, choice; all if none is named)
        bench.py BUILD_FOLDER gpu           on a GPU, which all ranks share
        bench.py BUILD_FOLDER recordings    the table "choice", and tests/prediction/recordings made anew
 
@@ -62,8 +62,8 @@ MACHINE_CASES = [(2, 2048, 6.3), (2, 4096, 21), (4, 2048, 6.3), (8, 2048, 6.3)]
 HIDDEN, WIDE_HIDDEN = 2048, 4096  # units of the hidden layers: 6.3 and 21 million parameters
 
 
-def is_peer(command):
-    return command[0] == sys.executable
+def is_peer(command, environment):
+    return command[0] == sys.executable and "BENCH_HOOKS" not in environment
 
 
 def report_peer(command, code, output):
@@ -72,12 +72,13 @@ def report_peer(command, code, output):
 
 def run(command, folder, environment=None):
     """Returns output and seconds: None and NaN for a peer that failed, even if it has printed its figures before."""
+    environment = environment or ENVIRONMENT
     start = time.perf_counter()
     done = subprocess.run(
-        command, cwd=folder, env=environment or ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     seconds = time.perf_counter() - start
-    if done.returncode and not is_peer(command):
+    if done.returncode and not is_peer(command, environment):
         sys.exit(f"failed: {command}\n{done.stdout}")
     if done.returncode:
         report_peer(command, done.returncode, done.stdout)
@@ -268,6 +269,30 @@ def steps(folder, hookline, step_rank, cases, hidden):
     print()
 
 
+def run_on(pair, command, folder, variables):
+    """The figures of a run on two hosts."""
+    return figures(pair.run(command, folder, variables, failed=report_peer if is_peer(command, variables) else None))
+
+
+def python(folder, build):
+    """hookline's hooks beside PyTorch's own, both in Python's DistributedDataParallel over Gloo."""
+    ours = {"BENCH_HOOKS": "hookline", "PYTHONPATH": f"{build}/python:{HERE.parents[1]}/python/hookline/src"}
+    with Hosts(RANKS, LINK_RATE, ENVIRONMENT) as pair:
+        if not pair.made:
+            print("Python's hooks on two hosts need root, ip and tc: only those on one machine follow.\n")
+        on_machine = lambda script, variables: figures(run(torchrun(script), folder, ENVIRONMENT | variables)[0])
+        on_hosts = lambda script, variables: run_on(pair, [sys.executable, *script], folder, variables)
+        places = [("one machine", on_machine), ("two hosts at 1 Gbit/s", on_hosts)]
+        print("| Python, 6.3 million parameters | hook | hookline's, ms a step | PyTorch's, ms | PyTorch's ÷ hookline's |\n|---|---|---|---|---|")
+        for place, run_one in places if pair.made else places[:1]:
+            for hook, wrapper, rank in STEP_CASES[1:]:
+                script = [str(HERE / "step_rank.py"), str(STEPS), str(HIDDEN), hook, wrapper, str(rank)]
+                rows = [[run_one(script, variables)[0] for variables in (ours, {})] for _ in range(STEP_ROUNDS)]
+                mine, its = median(rows, 0), median(rows, 1)
+                show(f"| {place} | {name_of(hook, wrapper, rank)} | {mine:.1f} | {its:.1f} | {its / mine:.2f} |")
+    print()
+
+
 def gpu(folder, build, hookline, step_rank):
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "CUDA_VISIBLE_DEVICES"}
     print(run([f"{build}/tests/gpu_passes"], folder, environment)[0], flush=True)
@@ -294,7 +319,7 @@ def hosts(folder, step_rank):
         if not pair.made:
             print("The table of two hosts needs root, ip and tc.\n")
             return
-        run_one = lambda command, variables: figures(pair.run(command, folder, variables, failed=report_peer if is_peer(command) else None))
+        run_one = lambda command, variables: run_on(pair, command, folder, variables)
         run_ours = lambda hook, wrapper, rank: run_one([step_rank, str(STEPS), str(HIDDEN)], hook_variables(hook, wrapper, rank))
         compute = statistics.median(run_ours("noop", "no", 0)[0] for _ in range(HOST_ROUNDS))
         speed = pair.bytes_per_second()
@@ -336,7 +361,7 @@ def hosts_of_two(folder, step_rank, pair):
 
 
 def main():
-    all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "sharded", "hosts", "nodes", "choice"]
+    all_tables = ["launch", "digits", "digits_step", "machine", "optimizers", "steps", "python", "sharded", "hosts", "nodes", "choice"]
     tables = sys.argv[2:] or all_tables
     if len(sys.argv) < 2 or not set(tables) <= {*all_tables, "gpu", "recordings"}:
         sys.exit(__doc__)
@@ -358,6 +383,8 @@ def main():
             steps(folder, hookline, step_rank, STEP_CASES, HIDDEN)
             print("21 million parameters:\n")
             steps(folder, hookline, step_rank, WIDE_CASES, WIDE_HIDDEN)
+        if "python" in tables:
+            python(folder, build)
         if "sharded" in tables:
             print("21 million parameters, each layer a unit:\n")
             steps(folder, hookline, step_rank, SHARDED_CASES, WIDE_HIDDEN)

@@ -3,7 +3,8 @@ full_shard or shard_grad_op for a HOOK, in its FullyShardedDataParallel.
 
 Usage: torchrun --nproc-per-node 2 step_rank.py STEPS HIDDEN HOOK WRAPPER RANK_OF_POWER_SGD [adamw | fused_adamw]
 
-With BENCH_BACKEND=nccl or cuda:gloo in the environment it runs on a GPU, over NCCL or Gloo.
+With BENCH_BACKEND=nccl or cuda:gloo in the environment it runs on a GPU, over NCCL or Gloo; with BENCH_HOOKS=hookline,
+hooks come from hookline's Python module instead of PyTorch.
 """
 
 import os
@@ -24,7 +25,18 @@ DEVICE = torch.device("cuda:0" if ON_GPU else "cpu")
 STEPS_OF_A_TIME = 10 if ON_GPU else 1
 
 
+def with_hooklines_hook(net, hook, wrapper, rank):
+    import hookline
+
+    ddp = DistributedDataParallel(net)
+    options = {"matrix_approximation_rank": rank, "start_powerSGD_iter": 2} if hook == "power_sgd" else {}
+    hookline.register(ddp, hook, wrapper=wrapper, **options)
+    return ddp
+
+
 def replicated(net, hook, wrapper, rank):
+    if os.environ.get("BENCH_HOOKS") == "hookline":
+        return with_hooklines_hook(net, hook, wrapper, rank)
     one_bucket = hook == "power_sgd"  # with more, PyTorch's hook crashes or hangs over Gloo
     if one_bucket:
         dist._DEFAULT_FIRST_BUCKET_BYTES = sys.maxsize

@@ -1,4 +1,4 @@
-"""Gives the wheel of the launcher the platform tag that its programs need: manylinux with the newest GLIBC of theirs.
+"""Gives the wheel of the launcher the platform tag that its programs need: manylinux with the newest GLIBC version that they use.
 
 usage: tag_wheel.py WHEEL          prints the path of the tagged wheel, and removes the other one
 """

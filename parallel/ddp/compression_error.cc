@@ -14,15 +14,15 @@ at::Tensor part_of(const at::Tensor& whole, std::int64_t stride) {
 
 }  // namespace
 
-CompressionError::CompressionError(std::shared_ptr<World> world, std::shared_ptr<Comm> comm)
-    : world_(std::move(world)), comm_(std::move(comm)) {}
+CompressionError::CompressionError(std::shared_ptr<Comm> comm, Watch watch)
+    : comm_(std::move(comm)), watch_(std::move(watch)) {}
 
 std::shared_ptr<CompressionError::Sample> CompressionError::sample(const at::Tensor& bucket, bool is_first) {
   if (is_first) samples_.clear();
   auto sample = std::make_shared<Sample>();
   // The stride is odd: an even one may be a multiple of a matrix's width, and would sample a single column.
   sample->stride = ((bucket.numel() + kMostElements - 1) / kMostElements) | 1;
-  sample->exact = comm_->all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(world_->size()));
+  sample->exact = comm_->all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(comm_->world_size()));
   samples_.push_back(sample);
   return sample;
 }
@@ -37,7 +37,7 @@ FuturePtr CompressionError::taken(const FuturePtr& result, std::shared_ptr<Sampl
 std::optional<double> CompressionError::take() {
   double difference = 0, whole = 0;
   for (const std::shared_ptr<Sample>& sample : std::exchange(samples_, {})) {
-    const FuturePtr exact = world_->watch().watched(sample->exact, "the exact average of gradients");
+    const FuturePtr exact = watch_ ? watch_(sample->exact) : sample->exact;
     exact->waitAndThrow();
     if (!sample->averaged.defined()) continue;  // the hook failed
     const at::Tensor right = tensor_of(*exact).to(at::kDouble);

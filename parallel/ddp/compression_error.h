@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "hooks/comm.h"
-#include "parallel/world/world.h"
 
 namespace hookline {
 
@@ -17,8 +17,12 @@ namespace hookline {
 /// rank makes the same calls.
 class CompressionError {
  public:
-  /// Sends through `comm`, which no hook and no other CompressionError may use meanwhile.
-  CompressionError(std::shared_ptr<World> world, std::shared_ptr<Comm> comm);
+  /// What take() waits for instead of a collective's future.
+  using Watch = std::function<FuturePtr(const FuturePtr& collective)>;
+
+  /// Sends through `comm`, which no hook and no other CompressionError may use meanwhile. `watch`: with one,
+  /// take() ends with an error if a rank is lost; without one, it waits for the group's timeout.
+  explicit CompressionError(std::shared_ptr<Comm> comm, Watch watch = nullptr);
 
   static bool measures(std::int64_t step) { return step > 0 && (step & (step - 1)) == 0; }
   static constexpr std::int64_t kMostElements = 1 << 12;
@@ -38,12 +42,13 @@ class CompressionError {
   static FuturePtr taken(const FuturePtr& result, std::shared_ptr<Sample> sample);
 
   /// Returns the error of the last measured step, once. Call it between steps. Waits for the exact averages
-  /// and for a GPU. Throws RunFailed; over NCCL, the launcher or NCCL's watchdog notices a dead rank instead.
+  /// and for a GPU. Throws the collectives' error, or the watch's; over NCCL, the launcher or NCCL's watchdog
+  /// notices a dead rank instead.
   std::optional<double> take();
 
  private:
-  std::shared_ptr<World> world_;
   std::shared_ptr<Comm> comm_;
+  Watch watch_;  // may be empty
   std::vector<std::shared_ptr<Sample>>
       samples_;  // of the step that is measured now, or was last; empty: taken
 };

@@ -92,7 +92,9 @@ void Ddp::attach(std::unique_ptr<CommHook> hook) {
                                                  parameters_[0].scalar_type());
   if (sent < bytes_of(parameters_) && !averages_shares()) {
     if (!comm_of_errors_) comm_of_errors_ = stages_of_hook(world_, "compression-error-");
-    error = std::make_unique<CompressionError>(world_, comm_of_errors_);
+    error = std::make_unique<CompressionError>(comm_of_errors_, [world = world_](const FuturePtr& average) {
+      return world->watch().watched(average, "the exact average of gradients");
+    });
   }
   auto guarded =
       std::make_unique<GuardedHook>(steps_, std::move(hook), std::move(recorder_), std::move(error));

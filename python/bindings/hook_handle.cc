@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "hooks/registry/registry.h"
+#include "parallel/ddp/bucketing.h"
+#include "parallel/tensors/sizes.h"
 
 namespace hookline {
 namespace {
@@ -44,13 +46,23 @@ HookHandle::HookHandle(const std::string& hook, const std::string& wrapper, cons
     return (*maker)(name);
   });
   hook_ = Registry::instance().build(hook, wrapper, options, {comm_});
+  const std::int64_t sent =
+      hook_->bytes_per_step(expected_buckets(parameters_, BucketLimits()), parameters_[0].scalar_type());
+  if (sent < bytes_of(parameters_))
+    error_ = std::make_unique<CompressionError>(std::make_shared<Comm>(
+        rank, world_size, [&](const std::string& name) { return make_group("compression error, " + name); }));
   *maker = nullptr;  // it calls Python, which may be gone when the last group ends
 }
 
 FuturePtr HookHandle::run(c10d::GradBucket& bucket) {
+  bool is_measured = false;
   {
     const std::lock_guard lock(mutex_);
-    if (bucket.getIndex() == 0) buckets_of_step_.clear();
+    if (bucket.getIndex() == 0) {
+      buckets_of_step_.clear();
+      ++steps_;
+    }
+    is_measured = error_ && CompressionError::measures(steps_ - 1);
     std::vector<std::size_t>& positions = buckets_of_step_.emplace_back();
     for (const at::Tensor& parameter : bucket.getParameters()) {
       const auto position = positions_.find(parameter.unsafeGetTensorImpl());
@@ -62,7 +74,10 @@ FuturePtr HookHandle::run(c10d::GradBucket& bucket) {
     }
     if (bucket.isLast()) buckets_ = buckets_of_step_;
   }
-  return hook_->runHook(bucket);
+  if (!is_measured) return hook_->runHook(bucket);
+  std::shared_ptr<CompressionError::Sample> sample =
+      error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
+  return CompressionError::taken(hook_->runHook(bucket), std::move(sample));
 }
 
 BucketParameters HookHandle::parameters_of(const BucketPositions& buckets) const {

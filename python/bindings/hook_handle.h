@@ -9,11 +9,13 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "hooks/comm_hook.h"
+#include "parallel/ddp/compression_error.h"
 
 namespace hookline {
 
@@ -45,6 +47,9 @@ class HookHandle {
   std::int64_t bytes_sent() const { return comm_->bytes_sent(); }
   std::vector<StageBytes> bytes_by_stage() const { return comm_->bytes_by_stage(); }
 
+  /// CompressionError::take() of this hook; none for one that sends as many bytes as the gradients have.
+  std::optional<double> take_compression_error() { return error_ ? error_->take() : std::nullopt; }
+
   /// Copies of what the hook keeps from step to step. Call it between two steps.
   SavedHook save() const;
   /// Restores what save() returned, and gives `reducer` the buckets that it belongs to. Call it on every rank
@@ -62,6 +67,8 @@ class HookHandle {
   std::shared_ptr<GroupFactory> make_group_;                           // empty once the hook is built
   std::shared_ptr<Comm> comm_;
   std::unique_ptr<CommHook> hook_;
+  std::unique_ptr<CompressionError> error_;  // null for a hook that sends as many bytes as the gradients have
+  std::int64_t steps_ = 0;                   // begun with this hook
   int world_size_;
   std::mutex mutable mutex_;
   BucketPositions buckets_, buckets_of_step_;  // of the last whole step, and of the one in progress

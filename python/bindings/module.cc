@@ -146,6 +146,8 @@ PYBIND11_MODULE(_C, module) {
            })
       .def("describe", &HookHandle::describe)
       .def("bytes_sent", &HookHandle::bytes_sent)
+      .def("take_compression_error", &HookHandle::take_compression_error,
+           py::call_guard<py::gil_scoped_release>())
       .def("bytes_by_stage",
            [](const HookHandle& handle) {
              py::dict stages;

@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import os
+import pickle
 import sys
 import threading
 import time
@@ -17,6 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hookline
 
+PLUGIN_FOLDER = os.environ["PLUGIN_FOLDER"]
+BUILT_IN = hookline.hooks()  # before tests load plug-ins
 STEPS = 12
 START = 3
 
@@ -61,7 +64,7 @@ class Hooks(unittest.TestCase):
         self.assertEqual(str(caught.exception), text)
 
     def test_every_hook_and_wrapper_keeps_ranks_equal(self):
-        for row in hookline.hooks():
+        for row in BUILT_IN:
             for wrapper in ("no", "fp16", "bf16"):
                 if row["name"] in ("no", "noop") or wrapper != "no" and not row["can_be_wrapped"]:
                     continue
@@ -116,6 +119,24 @@ class Hooks(unittest.TestCase):
         hook.load_state_dict(saved[2])
         self.assertTrue(torch.equal(train(model, 5, 7, optimizer), uninterrupted))
 
+    def test_state_of_other_ranks_starts_fresh_where_it_was_of_one_rank(self):
+        model = make_model()
+        hook = hookline.register(model, "power_sgd", start_powerSGD_iter=START)
+        train(model, 7)
+        saved = hook.state_dict()
+        self.assertGreater(sum(each.abs().sum() for each in saved["own"].values()), 0, "it has error feedback")
+        alone = dist.new_group([dist.get_rank()], use_local_synchronization=True)
+        other = make_model(process_group=alone)
+        hook = hookline.register(other, "power_sgd", start_powerSGD_iter=START)
+        hook.load_state_dict(saved)
+        loaded = hook.state_dict()
+        self.assertEqual(loaded["world_size"], 1)
+        self.assertEqual(sum(each.abs().sum() for each in loaded["own"].values()), 0)
+        self.assertEqual(loaded["shared"].keys(), saved["shared"].keys())
+        for name, each in loaded["shared"].items():
+            self.assertTrue(torch.equal(each, saved["shared"][name]), name)
+        self.assertTrue(torch.isfinite(train(other, 3)).all())
+
     def test_state_of_another_hook_is_refused(self):
         model = make_model()
         hook = hookline.register(model, "fp16")
@@ -150,6 +171,56 @@ class Hooks(unittest.TestCase):
         gc.collect()
         self.assertIsNone(gone())
 
+    def test_a_copied_model_has_no_hook_until_one_is_registered(self):
+        model = make_model()
+        hook = hookline.register(model, "power_sgd", start_powerSGD_iter=START)
+        train(model, START + 2)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            copied = copy.deepcopy(model)
+        self.assertEqual(
+            [str(each.message) for each in caught if "hook" in str(each.message)],
+            [f"the copy of the model does not have its hook, {hook.name}: register one before you train the copy"],
+        )
+        sent = hook.bytes_sent
+        self.expect_equal_ranks(train(copied, 2))
+        self.assertEqual(hook.bytes_sent, sent)
+        copied = copy.deepcopy(model)
+        hookline.register(copied, "fp16")
+        self.expect_equal_ranks(train(copied, 2))
+        with self.assertRaises(TypeError) as caught:
+            pickle.dumps(model)
+        self.assertEqual(
+            str(caught.exception),
+            "a model with a hook of hookline can't be pickled: save model.module.state_dict() and hook.state_dict()",
+        )
+
+    def test_plug_ins_bring_hooks(self):
+        model = make_model()
+        plugin = os.path.join(PLUGIN_FOLDER, "double_plugin.so")
+        hookline.register(model, "doubled_average", plugins=[plugin], factor=1.0)
+        torch.testing.assert_close(train(model, STEPS), train(make_model(), STEPS))
+        self.assertIn("doubled_average", [row["name"] for row in hookline.hooks()])
+        with self.assertRaisesRegex(hookline.Error, "none.so"):
+            hookline.register(make_model(), "fp16", plugins=["none.so"])
+
+    def test_a_failure_in_backward_is_an_exception(self):
+        plugin = os.path.join(PLUGIN_FOLDER, "failing_plugin.so")
+        for native in (False, True):
+            for in_callback, text in ((False, "the hook fails at once"), (True, "the hook fails in a callback")):
+                with self.subTest(native=native, in_callback=in_callback):
+                    model = make_model()
+                    hookline.register(model, "failing", plugins=[plugin], native=native, in_callback=in_callback)
+                    with self.assertRaisesRegex(RuntimeError, text):
+                        train(model, 1)
+        model = make_model()
+        hookline.register(model, "power_sgd", start_powerSGD_iter=2)
+        train(model, 3)
+        with self.assertRaisesRegex(RuntimeError, "can't handle NaN or infinity"):
+            (model(torch.ones(4, 64)) * float("inf")).sum().backward()
+        # Ranks that have failed together still communicate.
+        self.expect_equal_ranks(train(make_model(), 2))
+
     def test_no_hook_is_refused(self):
         self.expect_error(
             "comm_hook 'no' without a wrapper is what DistributedDataParallel does by itself: leave the registration out",
@@ -166,7 +237,8 @@ class Hooks(unittest.TestCase):
         with self.assertRaises(TypeError) as caught:
             hookline.register(model.module, "fp16")
         self.assertEqual(
-            str(caught.exception), "hookline.register takes a DistributedDataParallel model, not Sequential"
+            str(caught.exception),
+            "hookline.register takes a DistributedDataParallel model, not Sequential: wrap the model first",
         )
         self.assertEqual(len(dist.distributed_c10d._world.pg_map), groups)
         hookline.register(model, "fp16")
@@ -186,11 +258,38 @@ class Hooks(unittest.TestCase):
             [str(each.message) for each in caught],
             [
                 "hookline.apply has not applied ddp.static_graph = true, training.max_steps = 100: it acts on the hook "
-                "alone; what DistributedDataParallel has, pass to its constructor"
+                "alone; pass options of DistributedDataParallel to its constructor"
             ],
         )
         if dist.get_rank() == 0:
             self.assertTrue(os.path.exists(os.path.join(os.environ["HOOKLINE_RUN_DIR"], "config_read")))
+
+    def test_apply_takes_another_file(self):
+        file = os.path.join(os.environ["HOOKLINE_RUN_DIR"], f"other{dist.get_rank()}.toml")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write('[ddp]\ncomm_hook = "bf16"\n')
+        hook = hookline.apply(make_model(), file)
+        self.assertEqual(hook.name, "bf16")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write('[ddp]\ncomm_hook = "auto"\n')
+        self.expect_error(
+            'ddp.comm_hook = "auto" chooses a hook in C++ programs alone: name a hook, or let \'hookline advise\' '
+            "choose one",
+            lambda: hookline.apply(make_model(), file),
+        )
+
+    def test_a_parameter_frozen_at_registration_is_refused_later(self):
+        net = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 1))
+        model = DistributedDataParallel(net)
+        model.module[0].bias.requires_grad_(False)
+        hookline.register(model, "fp16")
+        model.module[0].bias.requires_grad_(True)
+        with self.assertRaisesRegex(
+            RuntimeError,
+            "a bucket has a parameter that was frozen when the hook was registered: register the hook right after the "
+            "model is wrapped",
+        ):
+            model(torch.ones(2, 8)).sum().backward()
 
     def test_apply_reports_every_problem_of_a_file(self):
         file = os.path.join(os.environ["HOOKLINE_RUN_DIR"], f"broken{dist.get_rank()}.toml")
@@ -206,17 +305,55 @@ class Hooks(unittest.TestCase):
         with self.assertRaises(hookline.Error) as caught:
             hookline.log(step=1)
         self.assertIn("step", str(caught.exception))
+        hookline.step(6)  # logs what hooks of other tests have measured
+        model = make_model()
+        hook = hookline.register(model, "power_sgd", start_powerSGD_iter=2)
+        train(model, 3)
         hookline.step(7, loss=0.5)
         hookline.log(accuracy=0.25 + dist.get_rank())
         if dist.get_rank() == 0:
             file, lines = os.path.join(os.environ["HOOKLINE_RUN_DIR"], "metrics.jsonl"), []
             until = time.monotonic() + 60
-            while not lines and time.monotonic() < until:
+            while not any("accuracy" in line for line in lines) and time.monotonic() < until:
                 time.sleep(0.01)
                 if os.path.exists(file):
                     with open(file, encoding="utf-8") as written:
                         lines = [json.loads(line) for line in written if line.endswith("\n")]
-            self.assertEqual([(line["step"], line["accuracy"]) for line in lines], [(7, 0.25)])
+            of_step = [line for line in lines if line["step"] == 7]
+            self.assertEqual([line.get("accuracy") for line in of_step], [None, 0.25])
+            self.assertEqual(of_step[0]["compression_error"], hook.compression_error)
+
+    def test_compression_error_is_measured_now_and_then(self):
+        torch.manual_seed(2)
+        net = torch.nn.Linear(24, 16, bias=False)
+        exact = copy.deepcopy(net)
+        model = DistributedDataParallel(net)
+        hook = hookline.register(model, "power_sgd", start_powerSGD_iter=2, use_error_feedback=False)
+        measured = []
+        for step in range(5):
+            generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
+            batch = torch.randn(8, 24, generator=generator)
+            for each in (model, exact):
+                each.zero_grad()
+                each(batch).square().sum().backward()
+            average = exact.weight.grad / dist.get_world_size()
+            dist.all_reduce(average)
+            error = ((net.weight.grad - average).norm() / average.norm()).item()
+            measured.append(hook.compression_error)
+            if step in (1, 2, 4):
+                self.assertAlmostEqual(measured[-1], error, delta=1e-5)
+        self.assertIsNone(measured[0])
+        self.assertLess(measured[1], 1e-6, "averages exactly until step 2")
+        self.assertGreater(measured[2], 0.1)
+        self.assertEqual(measured[3], measured[2], "not measured in step 3")
+        self.assertNotEqual(measured[4], measured[3])
+        self.expect_equal_ranks(torch.tensor(measured[1:], dtype=torch.float64))
+
+    def test_no_compression_error_without_compression(self):
+        model = make_model()
+        hook = hookline.register(model, "allreduce")
+        train(model, 3)
+        self.assertIsNone(hook.compression_error)
 
     def test_threads_and_garbage_collection_do_not_deadlock(self):
         is_over = threading.Event()

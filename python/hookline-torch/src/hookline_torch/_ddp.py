@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import warnings
 import weakref
 from typing import Any, Iterable
@@ -28,6 +29,17 @@ def bytes_sent() -> int:
     return _sent_before + sum(each.bytes_sent for each in _hooks)
 
 
+def errors_to_log() -> list[float]:
+    """Compression errors that have been measured since the last call, one for each hook that has a new one."""
+    errors = []
+    for hook in _hooks:
+        error = hook.compression_error
+        if not hook._is_error_logged:
+            hook._is_error_logged = True
+            errors.append(error)
+    return errors
+
+
 def _is_gone(handle: _C.Handle) -> None:
     global _sent_before
     _sent_before += handle.bytes_sent()
@@ -40,8 +52,24 @@ class Hook:
         self._handle = handle
         # The model's Reducer holds this object, in C++, where Python can't see a circle.
         self._model = weakref.ref(model)
+        self._error: float | None = None
+        self._is_error_logged = True
         _hooks.add(self)
         weakref.finalize(self, _is_gone, handle)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Hook:
+        # The Reducer of a copied model has no hook, as with PyTorch's hooks.
+        warnings.warn(
+            f"the copy of the model does not have its hook, {self.name}: register one before you train the copy",
+            stacklevel=2,
+        )
+        memo[id(self)] = self
+        return self
+
+    def __reduce__(self) -> str:
+        raise TypeError(
+            "a model with a hook of hookline can't be pickled: save model.module.state_dict() and hook.state_dict()"
+        )
 
     def __repr__(self) -> str:
         return f"<hookline hook {self.name}>"
@@ -60,6 +88,18 @@ class Hook:
     def bytes_by_stage(self) -> dict[str, int]:
         """The same by stage of the hook: ``{"gradients": …, "P": …, "Q": …}``."""
         return self._handle.bytes_by_stage()
+
+    @property
+    def compression_error(self) -> float | None:
+        """‖g − e‖ / ‖e‖ for the hook's gradients g and their exact average e, over sampled elements.
+
+        Measured in the hook's steps 1, 2, 4, 8, … (counted from 0); this is the last measured one's. None before the
+        first, and for a hook that sends as many bytes as the gradients have. Read it between two steps.
+        """
+        error = self._handle.take_compression_error()
+        if error is not None:
+            self._error, self._is_error_logged = error, False
+        return self._error
 
     def state_dict(self) -> dict[str, Any]:
         """What the hook keeps from step to step, such as PowerSGD's error feedback, for a checkpoint.
@@ -84,6 +124,14 @@ class Hook:
 # Without annotations: DistributedDataParallel compares them with types, and here they would be strings.
 def _run(state, bucket):
     return state._handle.run(bucket)
+
+
+def _forget_hook_of_original(model: DistributedDataParallel) -> None:
+    """A copied model holds the Hook of the original, which its Reducer doesn't have."""
+    hook = getattr(model, "_hookline_hook", None)
+    if hook is not None and hook._model() is not model:
+        model._comm_hooks = [each for each in model._comm_hooks if each[1] is not hook]
+        del model._hookline_hook
 
 
 def hooks() -> list[dict[str, Any]]:
@@ -112,9 +160,15 @@ def register(
     that has a hook already.
     """
     if not isinstance(model, DistributedDataParallel):
-        raise TypeError(f"hookline.register takes a DistributedDataParallel model, not {type(model).__name__}")
+        advice = (
+            'Accelerate does so if it runs several processes, on the CPU only with [launch] device = "cpu"'
+            if "accelerate" in sys.modules
+            else "wrap the model first"
+        )
+        raise TypeError(f"hookline.register takes a DistributedDataParallel model, not {type(model).__name__}: {advice}")
+    _forget_hook_of_original(model)
     # Before any group is made: a group that only some ranks make would hang the others.
-    if getattr(model, "_comm_hooks", None) or getattr(model, "_hookline_hook", None):
+    if model._comm_hooks or hasattr(model, "_hookline_hook"):
         raise _C.Error("the model has a communication hook already: a second can't be registered")
     for plugin in plugins:
         _C.load_plugin(os.fspath(plugin))
@@ -172,7 +226,7 @@ def apply(
         warnings.warn(
             "hookline.apply has not applied "
             + ", ".join(f"{key} = {json.dumps(value)}" for key, value in unapplied.items())
-            + ": it acts on the hook alone; what DistributedDataParallel has, pass to its constructor",
+            + ": it acts on the hook alone; pass options of DistributedDataParallel to its constructor",
             stacklevel=2,
         )
     if hook == "no" and wrapper == "no":

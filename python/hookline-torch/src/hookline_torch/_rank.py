@@ -42,10 +42,13 @@ def step(number: int | None = None, *, loss: float | None = None) -> None:
     """Reports that this rank has finished an optimizer step: call it on every rank, after ``optimizer.step()``.
 
     The launcher then shows the run's progress, notices a run that stalls, and names the step of a rank that fails.
-    `number` counts from 1; without it, it is the next one, so a resumed script passes it once. Without
-    ``hookline launch`` this only counts.
+    `number` counts from 1; without it, the step is the one after the last reported, so a resumed script passes it once. Logs
+    ``compression_error`` after a step in which a hook has measured it. Without ``hookline launch`` this only counts.
     """
-    _of_this_process().step(number, loss, _ddp.bytes_sent())
+    reports = _of_this_process()
+    reports.step(number, loss, _ddp.bytes_sent())
+    for error in _ddp.errors_to_log():
+        reports.log({"compression_error": error}, _ddp.bytes_sent())
 
 
 def log(**values: float) -> None:

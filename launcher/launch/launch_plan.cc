@@ -43,6 +43,7 @@ RunPlace place_of(const RunConfig& config, const std::filesystem::path& run_fold
   place.log_folder = run_folder / attempt_name(attempt);
   place.restarts = attempt;
   place.max_restarts = config.launch.max_restarts;
+  place.is_on_cpu = config.launch.device == "cpu";
   const char* threads = std::getenv("OMP_NUM_THREADS");
   place.omp_num_threads = omp_num_threads(
       config, threads ? std::optional<std::string>(threads) : std::nullopt, usable_cores(), place.ranks);

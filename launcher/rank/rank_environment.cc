@@ -20,6 +20,7 @@ constexpr const char* kAgentStoreVariable = "TORCHELASTIC_USE_AGENT_STORE";  // 
 constexpr const char* kInterface = "HOOKLINE_INTERFACE";  // what hookline itself has set the next two to
 constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
 constexpr const char* kNcclInterface = "NCCL_SOCKET_IFNAME";
+constexpr const char* kAccelerateOnCpu = "ACCELERATE_USE_CPU";
 
 // Each step frees and allocates the same large tensors as the one before. Without these thresholds glibc
 // returns blocks above 32 MB to the system each time, and gets fresh, empty pages for them.
@@ -92,6 +93,10 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (!malloc_is_set_up) {
     for (const char* name : kMallocVariables) ours.emplace_back(name, kNoThreshold);
   }
+  // Accelerate trains each process alone on the CPU without it, as `accelerate launch --cpu` knows.
+  const auto is_of_accelerate = [](const std::string& entry) { return is_variable(entry, kAccelerateOnCpu); };
+  if (place.is_on_cpu && std::none_of(base.begin(), base.end(), is_of_accelerate))
+    ours.emplace_back(kAccelerateOnCpu, "true");
   if (!node.launch_id.empty()) ours.emplace_back("HOOKLINE_LAUNCH_ID", node.launch_id);
   if (rank == 0 && place.store_descriptor >= 0)
     ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));

@@ -40,6 +40,7 @@ struct RunPlace {
   std::int64_t restarts = 0;   // before this attempt
   std::int64_t max_restarts = 0;
   std::string omp_num_threads;
+  bool is_on_cpu = false;  // the config says so; if false, ranks use a GPU if there is one
 };
 
 using Variables = std::vector<std::pair<std::string, std::string>>;

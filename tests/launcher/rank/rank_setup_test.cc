@@ -78,6 +78,20 @@ TEST(RankEnvironment, KeepsTheUsersAllocatorSettings) {
   }
 }
 
+TEST(RankEnvironment, TellsAccelerateOfTheCpu) {
+  const auto of_accelerate = [](const std::vector<std::string>& base, bool is_on_cpu) {
+    RunPlace place = some_place();
+    place.is_on_cpu = is_on_cpu;
+    std::vector<std::string> found;
+    for (const std::string& variable : rank_environment(base, place, 0))
+      if (variable.starts_with("ACCELERATE_")) found.push_back(variable);
+    return found;
+  };
+  EXPECT_THAT(of_accelerate({}, true), ElementsAre("ACCELERATE_USE_CPU=true"));
+  EXPECT_THAT(of_accelerate({"ACCELERATE_USE_CPU=false"}, true), ElementsAre("ACCELERATE_USE_CPU=false"));
+  EXPECT_THAT(of_accelerate({}, false), ::testing::IsEmpty());
+}
+
 TEST(RankEnvironment, GivesTheStoreToRankZeroAlone) {
   EXPECT_THAT(rank_environment({"HOOKLINE_STORE_FD=3"}, some_place(), 1),
               Not(Contains(::testing::StartsWith("HOOKLINE_STORE_FD="))));

@@ -34,10 +34,10 @@ namespace hookline {
 /// a rank fails meanwhile. Copies share one state. Not synchronised.
 class Accelerator {
  public:
-  /// Joins the run with the config of `hookline launch` (HOOKLINE_CONFIG), else of the HOOKLINE_* variables;
-  /// a program started without a launcher is a run of one rank. Seeds torch if [training] seed is set.
-  /// Collective. Throws ConfigError for a wrong config, and Error if the ranks cannot join or the checkpoint
-  /// cannot be used.
+  /// Joins the run with the config of `hookline launch` (HOOKLINE_CONFIG), else with that of the HOOKLINE_*
+  /// variables; a program started without a launcher is a run of one rank. Seeds torch if [training] seed is
+  /// set. Collective. Throws ConfigError for a wrong config, and Error if the ranks cannot join or the
+  /// checkpoint cannot be used.
   static Accelerator from_env();
 
   /// Joins with a config and a World of your own; most programs call from_env(). Collective; throws as
@@ -104,8 +104,9 @@ class Accelerator {
     next_micro_step();
     accumulate_in(model, std::forward<ModelsThenBody>(rest)...);
   }
-  /// True if the current batch takes an optimizer step, so its backward communicates gradients. False from an
-  /// accumulate() that only accumulates, up to the next call; always true without accumulate().
+  /// True if the current batch takes an optimizer step, so its backward communicates gradients. It is
+  /// false from the start of an accumulate() that only accumulates until the next one starts. Without
+  /// accumulate() it is always true.
   bool sync_gradients() const;
 
   /// Concatenates every rank's `tensor`, of any dtype, along its first dimension, in the order of ranks; a

@@ -43,8 +43,8 @@ struct Accelerator::State : detail::TrainingListener {
   void before_step() override;
   void after_step(std::int64_t optimizer) override;
   void after_zero_grad() override;
-  /// Warns, once, if a sum or an average over `tensor` counts samples twice. `adds`: the ranks sum it,
-  /// whatever its shape.
+  /// Warns, once, if a sum or an average over `tensor` counts samples twice. `adds`: the ranks sum
+  /// `tensor`, so samples count twice whatever its shape.
   void warn_of_repeated_samples(const std::string& call, const at::Tensor& tensor, bool adds);
 
   RunConfig config;

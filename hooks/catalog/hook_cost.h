@@ -10,7 +10,8 @@ struct Send {
   /// The index, in the same bucket, of the send that must end before this one starts; smaller than its own.
   /// -1: none.
   int after = -1;
-  /// Seconds of computing before it starts, since the previous send with the same `after` has started.
+  /// Seconds of computing before it starts, counted from the start of the previous send with the same
+  /// `after`.
   double busy_before = 0;
   /// Bytes that each rank hands in; 0: nothing is sent, and what follows may begin at once.
   double bytes = 0;

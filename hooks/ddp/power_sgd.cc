@@ -45,7 +45,7 @@ class PowerSgd::Statistics {
 
 namespace {
 
-// start_powerSGD_iter also counts the steps until DDP has rebuilt its buckets, which are this many.
+// start_powerSGD_iter also counts the steps, this many, until DDP has rebuilt its buckets.
 constexpr std::int64_t kStepsUntilBucketsAreFinal = 2;
 
 BucketShapes shapes_of(const std::vector<at::Tensor>& tensors) {

@@ -25,7 +25,8 @@ class SweepPoints {
   /// What a grid point comes to, for plan_of.
   ResolvedPoint point(const Assignments& values);
 
-  /// Of the grid points that can run: the most ranks of one, and what is enough for each.
+  /// Over the grid points that can run: the largest number of ranks of one, and node resources that are
+  /// enough for any of them.
   std::int64_t most_ranks() const { return most_ranks_; }
   const NodeResources& needed() const { return needed_; }
   /// Keys that they set, and that only hookline's library in a rank can act on.

@@ -245,9 +245,9 @@ void take_rdzv_conf(const std::string& name, const std::string& text, Imported& 
     else if ((key == "keep_alive_interval" || key == "keep_alive_max_attempt") && has_only_digits(value))
       keep_alive[key] = value;
     else if (key == "read_timeout")
-      result.leave_out(
-          from,
-          "it limits single requests to torch's store: hookline's nodes wait launch.join_timeout_seconds");
+      result.leave_out(from,
+                       "it limits single requests to torch's store: hookline's nodes wait for "
+                       "launch.join_timeout_seconds");
     else if (key == "close_timeout")
       result.leave_out(
           from,

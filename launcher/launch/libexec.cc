@@ -43,7 +43,7 @@ Program libexec_rank(const std::string& name, const std::string& does) {
         kNotFound);
   Program program{file, file, {file.string()}};
   program.library_folders = torch_libraries_for(file).string();
-  // Those that a package bundles: the ones that need each other look nowhere else for them.
+  // The libraries that a package bundles. Those that need each other are found only through this path.
   const std::filesystem::path bundled = file.parent_path() / "lib";
   if (std::filesystem::exists(bundled, error))
     program.library_folders += (program.library_folders.empty() ? "" : ":") + bundled.string();

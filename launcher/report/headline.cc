@@ -42,7 +42,7 @@ class SweepHeadline {
     const std::string of_these =
         has_unfinished() ? place + " of the rows with all trials done: " : place + ": ";
     if (best.standing == Standing::one_trial)
-      return {{{"No best: " + first_of_all + " is of one trial, so its spread is not known."}},
+      return {{{"No best: " + first_of_all + " comes from one trial, so its spread is not known."}},
               merits(of_these, first)};
     if (best.standing == Standing::clear)
       return {merits(has_more_to_come() ? "Best so far: " : "Best: ", first)};

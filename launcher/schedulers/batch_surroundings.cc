@@ -218,9 +218,9 @@ std::optional<Surroundings> pbs_surroundings(const HostFacts& here) {
   }
   const int count = static_cast<int>(hosts->names.size());
   if (number && *number >= count) {
-    by_number.problem = "PBS_NODENUM=" + std::to_string(*number) + " is none of the " +
+    by_number.problem = "PBS_NODENUM=" + std::to_string(*number) + " is too large for the " +
                         count_text(count, "host") +
-                        " that PBS_NODEFILE names, which are counted from 0: set [launch] nnodes = 1 to use "
+                        " that PBS_NODEFILE names, counted from 0: set [launch] nnodes = 1 to use "
                         "this node alone, or correct the variables";
     return by_number;
   }

@@ -85,9 +85,9 @@ std::optional<Surroundings> place_by(const HostFacts& here, const MpiNames& name
   place.node_rank = *rank;
   place.rank_from = names.rank;
   if (size && *rank >= *size) {
-    place.problem = names.rank + ("=" + std::to_string(*rank)) + " is none of " + names.size + "=" +
+    place.problem = names.rank + ("=" + std::to_string(*rank)) + " is not below " + names.size + "=" +
                     std::to_string(*size) +
-                    " nodes, which are counted from 0: set [launch] nnodes = 1 to use " +
+                    ", and nodes are counted from 0: set [launch] nnodes = 1 to use " +
                     "this node alone, or correct the variables";
   }
   if (size) {

@@ -71,7 +71,7 @@ void ServingRelay::run() {
     constexpr std::size_t kNodes = 0, kAccess = 1, kEvents = 2, kRanks = 3, kLauncher = 4;
     if (const auto item = item_of(launcher_, !closing); item.events != 0) items.push_back(item);
     wait_for_any(items, kLookEvery);
-    // Each look at one of them costs as much as a node's heartbeat.
+    // Look only at sockets that have news: a look at one costs as much as handling a node's heartbeat.
     const auto has_news = [&items](std::size_t of) { return of < items.size() && items[of].revents != 0; };
     if (has_news(kEvents)) look_at_connections();  // at once: a stranger's is soon over
     const bool is_quiet = Clock::now() - busy > kQuietAfter;

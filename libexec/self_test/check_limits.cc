@@ -124,10 +124,10 @@ Check judge_links(const std::vector<Link>& links) {
     if (!worst) continue;
     check.verdict = Verdict::warning;
     check.advice +=
-        (check.advice.empty() ? "" : "\n") + std::string("rank ") + std::to_string(worst->from) + " - " +
-        std::to_string(worst->to) + " reaches " + rate_text(worst->bytes_per_second) +
-        ", and the others wait for it at every step: " +
-        (same_node ? "look for another process on its cores"
+        (check.advice.empty() ? "" : "\n") + std::string("the link between ranks ") +
+        std::to_string(worst->from) + " and " + std::to_string(worst->to) + " reaches " +
+        rate_text(worst->bytes_per_second) + ", and the others wait for it at every step: " +
+        (same_node ? "look for another process on the cores of these ranks"
                    : "look at its cable, its switch port and its link speed (ethtool), or for other traffic");
   }
   return check;

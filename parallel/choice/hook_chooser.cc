@@ -267,14 +267,14 @@ void HookChooser::decide() {
 void HookChooser::explain(std::size_t choice) const {
   if (choice != 0) {
     log(settings_[choice].name + " is predicted to take " + time_of(decision_.seconds(choice)) +
-        " a step; no hook takes " + time_of(plain_));
+        " a step; without a hook, a step takes " + time_of(plain_));
   } else if (const std::size_t other = decision_.fastest_except(0); other != 0) {
-    log("no hook, which takes " + time_of(plain_) + " a step; " + settings_[other].name +
+    log("trains without a hook, which takes " + time_of(plain_) + " a step; " + settings_[other].name +
         " is predicted to take " + time_of(decision_.seconds(other)));
   } else if (settings_.size() == 1) {
-    log("no hook, which takes " + time_of(plain_) + " a step: [ddp.auto] permits no other");
+    log("trains without a hook, which takes " + time_of(plain_) + " a step: [ddp.auto] permits no other");
   } else {
-    log("no hook, which takes " + time_of(plain_) +
+    log("trains without a hook, which takes " + time_of(plain_) +
         " a step: communication takes too little of it for another setting to pay");
   }
 }
@@ -391,7 +391,7 @@ void HookChooser::look() {
   }
   if (!watch_.sees_change(window)) return begin(Phase::watching);
   choose_again("a step takes " + time_of(window.step) + " instead of " + time_of(window.step_before) +
-               (in_use_ == 0 ? "" : ", no hook took " + time_of(plain_)) +
+               (in_use_ == 0 ? "" : " (" + time_of(plain_) + " without a hook)") +
                (probed > 0 ? ", an all-reduce of " + bytes_text(probe_bytes_) + " takes " + time_of(probed) +
                                  " instead of " + time_of(probe_seconds_)
                            : ""));

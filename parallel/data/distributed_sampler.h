@@ -23,9 +23,9 @@ struct ShardOptions {
 std::int64_t shard_size(std::int64_t size, const ShardOptions& options);
 
 /// The rank's indices into a dataset of `size` samples, in the order in which it reads them.
-/// Order   torch.randperm with seed + epoch, or 0, 1, …; the rank takes every world_size-th index, from place
-/// `rank` on Tail    without drop_last, filled up from the start of the order, again and again for a dataset
-/// smaller
+/// Order   torch.randperm with seed + epoch, or 0, 1, …; the rank takes every world_size-th index, starting
+///         at place `rank`
+/// Tail    without drop_last, filled up from the start of the order, again and again for a dataset smaller
 ///         than the world size
 /// Errors  as shard_size
 /// Parity  torch.utils.data.DistributedSampler

@@ -95,8 +95,8 @@ class EpochPlan {
 
   /// The position from which a resumed run continues. A batch that was loaded but not trained on is loaded
   /// again. If the program left a loop early, the position is the start of the next epoch; for a training
-  /// loader it is the point at which it left, unless the program leaves every loop early and did not
-  /// leave this one because of max_steps.
+  /// loader it is the point at which the program left, unless the program leaves every loop early and
+  /// left this one for another reason than max_steps.
   EpochPosition position() const;
   /// Makes the next loop resume at `position`, unless set_epoch names another epoch; after an epoch's last
   /// batch, the next epoch starts. `drives`: see is_driver. `trains`: see is_trained_on. `by_hand`: called by
@@ -160,7 +160,7 @@ class EpochPlan {
   /// True if loops that were done before a resume may be skipped after it; the Checkpointer then
   /// does not restore the loader's position a second time.
   bool may_skip() const { return trains_ && !is_cycled_ && !is_nested_; }
-  /// Sets whether this was the training loader at the last step, of all loaders that are trained on.
+  /// Sets whether, of all loaders that are trained on, this one was the training loader at the last step.
   void leads(bool leads) { leads_ = leads; }
   /// True if it was the training loader when the checkpoint was saved from which the run resumes.
   bool led_when_saved() const { return led_when_saved_; }

@@ -118,7 +118,7 @@ void load_hook(Ddp& ddp, const SavedPart& saved, Resumption& resumption) {
   if (was != is) {
     const bool had_state = !saved.shared.empty() || saved.notes.value("has_own", false);
     if (had_state)
-      resumption.resets.push_back("the hook's state, which was that of " + was + " and is now that of " + is);
+      resumption.resets.push_back("the state of the hook, which was " + was + " and is now " + is);
     return;
   }
   if (!ddp.hook() || !saved.notes.contains("numbers")) return;  // the plain average keeps nothing

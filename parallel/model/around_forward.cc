@@ -6,9 +6,9 @@ namespace hookline::detail {
 
 void throw_outputs_unknown(const std::string& module, std::string_view who_needs_them) {
   throw Error(
-      "what the forward of '" + module + "' returns holds tensors that hookline can't find, which " +
+      "the forward of '" + module + "' returns a type with tensors that hookline can't find, which " +
       std::string(who_needs_them) +
-      ": beside its type, define visit_tensors(Output&, visit), which calls visit for each tensor in it");
+      ": beside that type, define visit_tensors(Output&, visit), which calls visit for each tensor in it");
 }
 
 void throw_no_outputs(const std::string& module, std::string_view who_needs_them) {

@@ -122,9 +122,10 @@ void Checkpointer::warn_of_inexact_saves() {
   }
   for (const auto& [name, plan] : loaders_)
     if (plan->trains_late())
-      warn_once(told_of_late_training_,
-                "the program trains on what it made of a batch after it has loaded the next one: a run that "
-                "resumes leaves out one batch; load the next batch after the step");
+      warn_once(
+          told_of_late_training_,
+          "the program loads the next batch before it trains on what it made of the previous one: a run "
+          "that resumes leaves out one batch; load the next batch after the step");
   if (place_->goes_by_order() && world_->rank() == 0 && !std::exchange(told_of_order_, true))
     log::info(
         "two prepared loaders are trained on at once, and the program has called epoch() of none or of both: "

@@ -114,8 +114,8 @@ void wait_until_all_joined(c10d::Store& store, int rank, int size, std::chrono::
   if (missing.empty()) return;
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
   const bool is_one = missing.size() == 1;
-  throw Error(rank_names(missing) + " did not join the run within " + seconds_text(waited) +
-              ", for which rank " + std::to_string(rank) + " has waited: see whether " +
+  throw Error(rank_names(missing) + " did not join the run in the " + seconds_text(waited) + " that rank " +
+              std::to_string(rank) + " waited for " + (is_one ? "it" : "them") + ": see whether " +
               (is_one ? "it failed, or takes" : "they failed, or take") +
               " long to get to Accelerator::from_env (then set [launch] join_timeout_seconds)");
 }

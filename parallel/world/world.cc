@@ -192,10 +192,10 @@ World::World(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, c
   shares_memory_ = size_ > 1 && can_share_memory(layout_);
   if (placement_.shared_memory == SharedMemory::always && size_ > 1 &&
       !(shares_memory_ && layout_.is_one_host()))
-    throw Error(
-        "[launch] backend = \"shm\" needs all ranks on one machine, as one user in one network namespace, " +
-        std::to_string(SharedCollectives::kMostRanks) +
-        " at most; this run's are not: set backend = \"auto\" or \"gloo\"");
+    throw Error("[launch] backend = \"shm\" needs all ranks, at most " +
+                std::to_string(SharedCollectives::kMostRanks) +
+                ", on one machine, run by one user in one network namespace; this run's are not: set backend "
+                "= \"auto\" or \"gloo\"");
   group_ = make_group("world");
 }
 

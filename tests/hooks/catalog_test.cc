@@ -114,11 +114,11 @@ TEST(Catalog, RefusesOptionsThatCannotBeSet) {
   Catalog catalog = Catalog::built_in();
   EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("mine", {integer("a b", 1)})); }),
             "hook 'mine', option 'a b': an option's name is a letter, then letters, digits and _");
-  EXPECT_EQ(
-      failure_of<CatalogError>([&] {
-        catalog.add(hook("mine", {integer("k", 1), integer("K", 1)}));
-      }),
-      "hook 'mine', option 'K': given twice (upper and lower case do not differ in environment variables)");
+  EXPECT_EQ(failure_of<CatalogError>([&] {
+              catalog.add(hook("mine", {integer("k", 1), integer("K", 1)}));
+            }),
+            "hook 'mine', option 'K': given twice (options set by environment variables do not distinguish "
+            "upper and lower case)");
   OptionRow wrong = integer("k", 0);
   wrong.at_least = 1;
   EXPECT_EQ(failure_of<CatalogError>([&] { catalog.add(hook("mine", {wrong})); }),

@@ -26,7 +26,8 @@ struct ShortRunFlags {
   std::vector<Override> overrides(const std::string& verb, std::vector<Override> own) const;
 };
 
-/// Takes two ranks where one host alone would have one: one rank sends nothing. A number in the config stays.
+/// Sets two ranks for a run that would have one alone, since a single rank sends nothing. Keeps a number that
+/// the config gives.
 void take_two_ranks(RunConfig& config);
 
 }  // namespace hookline

@@ -64,7 +64,7 @@ std::string first_page() {
   text +=
       ".SH EXIT STATUS\nOf\n.BR hookline\\-launch (1):\nthe code of the rank that failed first, 128 + n for "
       "signal n; 0 if all went "
-      "well; 2 for bad input, with which nothing was started; 69 if nodes were lost and the ranks got no "
+      "well; 2 for bad input, in which case nothing was started; 69 if nodes were lost and the ranks got no "
       "further; 75 if the ranks saved their state before a preemption; 124 if no rank finished a step for "
       "stall_timeout_seconds; 126 or 127 if the program can't be run or was not found; 1 for anything "
       "else.\n"

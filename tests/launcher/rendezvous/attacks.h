@@ -139,7 +139,7 @@ inline const std::vector<Attack>& attacks() {
       {"",
        "starting a launcher again where the coordinator was",
        "the nodes of the last run end",
-       {"Strangers.ALauncherThatIsStartedAgainDoesNotKeepTheNodesOfTheLastRun"}},
+       {"Strangers.ALauncherThatIsStartedAgainDoesNotLeaveTheLastRunsNodesWaiting"}},
   };
   return kAttacks;
 }

@@ -704,7 +704,7 @@ TEST(Coordinator, NamesNoHostInARunOfOneNode) {
   EXPECT_THAT(run.take("a", NodeEnd{2, 15, false, ""}), ElementsAre("end 143: "));
 }
 
-TEST(Coordinator, EndsForLaterIfANodeIsPreemptedWhileNoRanksTrain) {
+TEST(Coordinator, ExitsWith75IfANodeIsPreemptedWhileNoRanksTrain) {
   const std::string for_later = "end 75: " + std::string(kEndedForLaterText);
   const RestartPolicy keeps{1, false, seconds(2), true};
   Nodes gathering(limits(3, 3), keeps, node("one", 1, 0));

@@ -206,7 +206,7 @@ TEST_F(Nodes, TakeBackANodeThatWasLost) {
           "warning: stopping this node's ranks: the others have not heard from this node for too long\n"));
 }
 
-TEST_F(Nodes, EndForLaterIfPreemptedBeforeEnoughHaveJoined) {
+TEST_F(Nodes, ExitWith75IfPreemptedBeforeEnoughHaveJoined) {
   const std::vector<std::string> sets = {"launch.nnodes=3", "training.checkpoint_every_steps=1"};
   std::vector<std::unique_ptr<Process>> nodes;
   for (int i = 0; i < 2; ++i) nodes.push_back(launch(i, sets));

@@ -436,7 +436,7 @@ TEST_F(Strangers, NodesLearnAtOnceThatTheCoordinatorWasKilled) {
                         "no other): the run can't continue without it\n"));
 }
 
-TEST_F(Strangers, ALauncherThatIsStartedAgainDoesNotKeepTheNodesOfTheLastRun) {
+TEST_F(Strangers, ALauncherThatIsStartedAgainDoesNotLeaveTheLastRunsNodesWaiting) {
   const auto first = launch(0), second = launch(1);
   ASSERT_TRUE(eventually([&] { return has("here0") && has("here1"); })) << second->err();
   first->signal(SIGKILL);
@@ -444,8 +444,8 @@ TEST_F(Strangers, ALauncherThatIsStartedAgainDoesNotKeepTheNodesOfTheLastRun) {
   const auto again = launch(0);
   const ProcessResult result = second->wait();
   EXPECT_EQ(result.exit_code, 1);
-  // The node learns it from the launcher that answers now or, if that one starts slowly, from the closed
-  // connection.
+  // The node learns that its run is gone from the launcher that answers now or, if that one starts slowly,
+  // from the closed connection.
   EXPECT_THAT(result.err, AnyOf(HasSubstr("is gone (another launcher has taken its place)"),
                                 HasSubstr("is gone (it has closed the connection, ")));
   again->signal(SIGTERM);

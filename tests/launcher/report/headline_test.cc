@@ -96,7 +96,7 @@ TEST(Headline, NamesThreeRowsThatAreAsGoodAndCountsTheOthers) {
 
 TEST(Headline, NamesNoBestOfOneTrial) {
   EXPECT_THAT(headline_of({row_of("a", 0.9, 0, 1), row_of("b", 0.5, 0, 1)}),
-              ElementsAre("No best: the highest accuracy is of one trial, so its spread is not known.",
+              ElementsAre("No best: the highest accuracy comes from one trial, so its spread is not known.",
                           "Highest: a (one trial, so no spread is known): accuracy 0.9."));
   EXPECT_THAT(
       headline_of({row_of("a", 0.9, 0, 1)}),

@@ -279,7 +279,7 @@ TEST(Surroundings, ThatContradictThemselvesAreAProblem) {
   const Variables files = {{"/nodes", "host\nother\n"}};
   Variables job = {{"PBS_JOBID", "1"}, {"PBS_NODEFILE", "/nodes"}, {"PBS_NODENUM", "7"}};
   EXPECT_EQ(of(job, "host", files)->problem,
-            "PBS_NODENUM=7 is none of the 2 hosts that PBS_NODEFILE names, which are counted from 0: set "
+            "PBS_NODENUM=7 is too large for the 2 hosts that PBS_NODEFILE names, counted from 0: set "
             "[launch] nnodes = 1 to use this node alone, or correct the variables");
   job["PBS_NODENUM"] = "x";
   const auto place = of(job, "other", files);
@@ -290,7 +290,7 @@ TEST(Surroundings, ThatContradictThemselvesAreAProblem) {
                                      "host, other, tells which node it is"});
   EXPECT_EQ(
       of({{"PMI_RANK", "1"}, {"PMI_SIZE", "1"}})->problem,
-      "PMI_RANK=1 is none of PMI_SIZE=1 nodes, which are counted from 0: set [launch] nnodes = 1 to use this "
+      "PMI_RANK=1 is not below PMI_SIZE=1, and nodes are counted from 0: set [launch] nnodes = 1 to use this "
       "node alone, or correct the variables");
 }
 

@@ -32,9 +32,7 @@ TEST(ArchiveLimits, AcceptTheRecordsOfAModel) {
 TEST(ArchiveLimits, RefuseTensorsLargerThanTheFile) {
   EXPECT_EQ(problem({{"data/0", 2 * kMebibyte}, {"constants/0", 1}}, 2 * kMebibyte),
             "its tensors have more than 2 MiB in a file of 2 MiB, and torch stores them as they are: it is "
-            "damaged, or "
-            "no model of "
-            "torch's");
+            "damaged, or not a torch model");
   EXPECT_NE(problem({{"data/0", ~std::uint64_t{0}}, {"data/1", 2}}, 100), "no error")
       << "which is 1 in 64 bits";
 }

@@ -81,7 +81,7 @@ torch.save(model.state_dict(), 'old.pt', _use_new_zipfile_serialization=False)
   folder.write("half_a_file.pt", whole.substr(0, whole.size() / 2));
   const ProcessResult half = estimate(folder, "half_a_file.pt");
   EXPECT_EQ(half.exit_code, 2);
-  EXPECT_THAT(half.err, AllOf(HasSubstr("'half_a_file.pt' can't be read as a model"),
+  EXPECT_THAT(half.err, AllOf(HasSubstr("'half_a_file.pt' can't be read as a torch model"),
                               HasSubstr("\n  save its state_dict() ")));
 }
 
@@ -117,7 +117,7 @@ with zipfile.ZipFile('bomb.pt', 'w', zipfile.ZIP_DEFLATED) as archive:
   const ProcessResult result = estimate(folder, "bomb.pt");
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
-              AllOf(HasSubstr("'bomb.pt' can't be read as a model"),
+              AllOf(HasSubstr("'bomb.pt' can't be read as a torch model"),
                     HasSubstr(": its list of tensors has 300 MiB, and the most is 256 MiB: it is damaged, or "
                               "not a torch model\n")));
 }
@@ -190,7 +190,7 @@ archive('empty.pt', b'\x80\x02' + b']' * (200 << 20) + b'.')
   for (const char* const file : {"text.pt", "marks.pt", "empty.pt"}) {
     const ProcessResult result = estimate(folder, file);
     EXPECT_EQ(result.exit_code, 2) << file;
-    EXPECT_THAT(result.err, HasSubstr(std::string("'") + file + "' can't be read as a model")) << file;
+    EXPECT_THAT(result.err, HasSubstr(std::string("'") + file + "' can't be read as a torch model")) << file;
   }
   EXPECT_THAT(estimate(folder, "empty.pt").err, AllOf(HasSubstr("takes more than 256 MiB of memory"),
                                                       HasSubstr("it holds more than a model\n")));

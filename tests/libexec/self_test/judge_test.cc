@@ -62,7 +62,8 @@ TEST(Judge, ComparesLinksOfTheSameKind) {
   EXPECT_EQ(check.found, "median 2 GB/s on one host, 120 MB/s between hosts");
   check = judge_links({link(0, 1, false, 1.2e8), link(0, 2, false, 1.1e8), link(1, 2, false, 1.2e7)});
   EXPECT_EQ(check.verdict, Verdict::warning);
-  EXPECT_THAT(check.advice, HasSubstr("rank 1 - 2 reaches 12 MB/s, and the others wait for it"));
+  EXPECT_THAT(check.advice,
+              HasSubstr("the link between ranks 1 and 2 reaches 12 MB/s, and the others wait for it"));
   EXPECT_THAT(check.advice, HasSubstr("cable"));
 }
 

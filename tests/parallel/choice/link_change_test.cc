@@ -28,7 +28,8 @@ int count_of(const std::string& text, const std::string& in) {
 }
 
 int choices_in(const std::string& log) {
-  return count_of(" a step; no hook takes ", log) + count_of("no hook, which takes ", log);
+  return count_of(" a step; without a hook, a step takes ", log) +
+         count_of("trains without a hook, which takes ", log);
 }
 
 // 6.3 MB take half a second at 100 Mbit/s, half of that in half precision.

@@ -966,8 +966,8 @@ TEST(Fsdp, SaysWhatAModelLacks) {
     Accelerator accelerator(sharded_config(), world);
     EXPECT_THAT(
         failure_of([&] { accelerator.prepare(Secretive())->forward(); }),
-        HasSubstr("returns holds tensors that hookline can't find, which a sharded model needs: beside "
-                  "its type, define visit_tensors(Output&, visit)"));
+        HasSubstr("returns a type with tensors that hookline can't find, which a sharded model needs: "
+                  "beside that type, define visit_tensors(Output&, visit)"));
     EXPECT_THAT(failure_of([&] { accelerator.prepare(Silent())->forward(); }),
                 HasSubstr("returns nothing, and a sharded model needs its outputs: return the tensors"));
     EXPECT_THAT(

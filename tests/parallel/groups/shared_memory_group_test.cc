@@ -178,8 +178,8 @@ TEST(SharedMemoryGroup, NeedsOneHost) {
       EXPECT_NE(result.exit_code, 0);
       EXPECT_THAT(result.err,
                   ::testing::HasSubstr(
-                      "[launch] backend = \"shm\" needs all ranks on one machine, as one user in one "
-                      "network namespace, 63 at most; this run's are not: set backend = \"auto\" or "
+                      "[launch] backend = \"shm\" needs all ranks, at most 63, on one machine, run by one "
+                      "user in one network namespace; this run's are not: set backend = \"auto\" or "
                       "\"gloo\"\n"));
     }
   }

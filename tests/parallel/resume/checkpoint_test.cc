@@ -303,8 +303,8 @@ TEST(Checkpoint, OfAnotherHookDoesNotRestoreHookState) {
     model->forward(torch::ones({2, 32}));
   });
   EXPECT_THAT(messages.text(),
-              HasSubstr("(saved by 2 ranks, now 2): the hook's state, which was that of power_sgd(rank=1, "
-                        "start=2) and is now that of power_sgd(rank=1, start=2) in fp16\n"));
+              HasSubstr("(saved by 2 ranks, now 2): the state of the hook, which was power_sgd(rank=1, "
+                        "start=2) and is now power_sgd(rank=1, start=2) in fp16\n"));
 }
 
 TEST(Checkpoint, ReplacesThePreviousOne) {

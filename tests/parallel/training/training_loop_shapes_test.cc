@@ -213,8 +213,8 @@ TEST(TrainingLoopShapes, WarnsOfTrainingOnACopyOfThePreviousBatch) {
   EXPECT_THAT(
       messages_of(loop, 2),
       HasSubstr(
-          "hookline: warning: the program trains on what it made of a batch after it has loaded the next "
-          "one: a run that resumes leaves out one batch; load the next batch after the step\n"));
+          "hookline: warning: the program loads the next batch before it trains on what it made of the "
+          "previous one: a run that resumes leaves out one batch; load the next batch after the step\n"));
 }
 
 TEST(TrainingLoopShapes, WarnsOfAPrefetchedBatchReloadedWithOtherRandomNumbers) {

@@ -164,7 +164,7 @@ TEST(Joining, NamesTheRankThatDoesNotJoin) {
   EXPECT_EQ(first.exit_code, 3);
   EXPECT_THAT(
       first.err,
-      MatchesRegex(".*ranks 1 and 3 did not join the run within [0-9.]+ s, for which rank 0 has waited: "
+      MatchesRegex(".*ranks 1 and 3 did not join the run in the [0-9.]+ s that rank 0 waited for them: "
                    "see whether they failed, or take long to get to Accelerator::from_env \\(then set "
                    "\\[launch\\] join_timeout_seconds\\)\n"));
   const ProcessResult other = ranks[1]->wait();

@@ -14,7 +14,7 @@
 #include "hooks/registry/plugin.h"
 #include "hooks/registry/registry.h"
 #include "parallel/rank/rank_status.h"
-#include "python/bindings/ddp_table.h"
+#include "python/bindings/chosen_hooks.h"
 #include "python/bindings/hook_handle.h"
 #include "python/bindings/rank_reports.h"
 
@@ -104,15 +104,17 @@ PYBIND11_MODULE(_C, module) {
   py::register_exception<ConfigError>(module, "ConfigError", error);
   module.attr("build") = HOOKLINE_BUILD_STAMP;
   module.def("hooks", &hook_rows);
-  module.def("ddp_table", [](const std::optional<std::string>& file) {
-    const DdpTable table = ddp_table(file ? std::optional<std::filesystem::path>(*file) : std::nullopt);
+  module.def("chosen_hooks", [](const std::optional<std::string>& file) {
+    const ChosenHooks settings =
+        chosen_hooks(file ? std::optional<std::filesystem::path>(*file) : std::nullopt);
     py::dict result;
-    result["comm_hook"] = table.ddp.comm_hook;
-    result["comm_wrapper"] = table.ddp.comm_wrapper;
-    result["comm_state_option"] = table.ddp.comm_state_option;
-    result["plugins"] = table.ddp.plugins;
-    result["given"] = table.given;
-    result["warnings"] = table.warnings;
+    result["comm_hook"] = settings.ddp.comm_hook;
+    result["comm_wrapper"] = settings.ddp.comm_wrapper;
+    result["comm_state_option"] = settings.ddp.comm_state_option;
+    result["fsdp_comm_hook"] = settings.fsdp_comm_hook;
+    result["plugins"] = settings.ddp.plugins;
+    result["given"] = settings.given;
+    result["warnings"] = settings.warnings;
     return result;
   });
   module.def("load_plugin", [](const std::string& file) { load_plugin(file, Registry::instance()); });

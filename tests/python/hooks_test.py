@@ -238,7 +238,8 @@ class Hooks(unittest.TestCase):
             hookline.register(model.module, "fp16")
         self.assertEqual(
             str(caught.exception),
-            "hookline.register takes a DistributedDataParallel model, not Sequential: wrap the model first",
+            "hookline.register takes a model of DistributedDataParallel, FullyShardedDataParallel or fully_shard, not "
+            "Sequential: wrap the model first",
         )
         self.assertEqual(len(dist.distributed_c10d._world.pg_map), groups)
         hookline.register(model, "fp16")
@@ -258,7 +259,7 @@ class Hooks(unittest.TestCase):
             [str(each.message) for each in caught],
             [
                 "hookline.apply has not applied ddp.static_graph = true, training.max_steps = 100: it acts on the hook "
-                "alone; pass options of DistributedDataParallel to its constructor"
+                "alone; pass other options to what wraps the model"
             ],
         )
         if dist.get_rank() == 0:

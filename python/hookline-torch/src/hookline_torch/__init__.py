@@ -25,8 +25,10 @@ try:
 finally:
     sys.setdlopenflags(_flags)
 
-from hookline_torch._ddp import Hook, apply, hooks, register  # noqa: E402
+from hookline_torch._ddp import Hook  # noqa: E402
+from hookline_torch._fsdp import ShardedHook  # noqa: E402
 from hookline_torch._rank import log, step  # noqa: E402
+from hookline_torch._register import apply, hooks, register  # noqa: E402
 
-__all__ = ["Error", "Hook", "apply", "hooks", "log", "register", "step"]
+__all__ = ["Error", "Hook", "ShardedHook", "apply", "hooks", "log", "register", "step"]
 __version__ = _build.VERSION

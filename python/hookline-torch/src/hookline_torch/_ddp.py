@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 import warnings
 import weakref
-from typing import Any, Iterable
+from typing import Any
 
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from hookline_torch import _C
+from hookline_torch import _C, _sent
 
 Option = bool | int | float | str | list[str]
 
-# Keys that this module acts on, or that have no effect in PyTorch either.
-_APPLIED = {"ddp.comm_hook", "ddp.comm_wrapper", "ddp.plugins", "ddp.dim", "ddp.check_reduction"}
-
-
 _hooks: weakref.WeakSet[Hook] = weakref.WeakSet()
-_sent_before = 0  # by hooks that are gone
-
-
-def bytes_sent() -> int:
-    """Bytes that this rank has handed to collectives through all hooks so far."""
-    return _sent_before + sum(each.bytes_sent for each in _hooks)
 
 
 def errors_to_log() -> list[float]:
@@ -40,11 +27,6 @@ def errors_to_log() -> list[float]:
     return errors
 
 
-def _is_gone(handle: _C.Handle) -> None:
-    global _sent_before
-    _sent_before += handle.bytes_sent()
-
-
 class Hook:
     """A communication hook that is registered with a model. `register` and `apply` return it."""
 
@@ -55,7 +37,7 @@ class Hook:
         self._error: float | None = None
         self._is_error_logged = True
         _hooks.add(self)
-        weakref.finalize(self, _is_gone, handle)
+        _sent.count(self, handle.bytes_sent)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Hook:
         # The Reducer of a copied model has no hook, as with PyTorch's hooks.
@@ -134,44 +116,14 @@ def _forget_hook_of_original(model: DistributedDataParallel) -> None:
         del model._hookline_hook
 
 
-def hooks() -> list[dict[str, Any]]:
-    """The hooks that `register` knows, plug-ins' included: name, summary, options with their defaults, and whether
-    fp16 and bf16 may wrap the hook."""
-    return _C.hooks()
-
-
-def register(
-    model: DistributedDataParallel,
-    hook: str,
-    *,
-    wrapper: str = "no",
-    plugins: Iterable[str | os.PathLike[str]] = (),
-    native: bool = False,
-    **options: Option,
+def register_with_ddp(
+    model: DistributedDataParallel, hook: str, wrapper: str, native: bool, options: dict[str, Option]
 ) -> Hook:
-    """Registers a communication hook by its name: ``register(model, "power_sgd", wrapper="fp16",
-    matrix_approximation_rank=2)``.
-
-    Call it on every rank, with the same arguments, before the model's first forward. `wrapper` is the precision
-    in which the hook works: ``"no"``, ``"fp16"`` or ``"bf16"``. `plugins` are shared libraries that bring hooks
-    of their own. With `native`, the model's Reducer calls the hook without Python in between.
-
-    Raises `Error` for an unknown name, an option that the hook doesn't have or that is out of range, and a model
-    that has a hook already.
-    """
-    if not isinstance(model, DistributedDataParallel):
-        advice = (
-            'Accelerate does so if it runs several processes, on the CPU only with [launch] device = "cpu"'
-            if "accelerate" in sys.modules
-            else "wrap the model first"
-        )
-        raise TypeError(f"hookline.register takes a DistributedDataParallel model, not {type(model).__name__}: {advice}")
+    """`register` for a model of DistributedDataParallel."""
     _forget_hook_of_original(model)
     # Before any group is made: a group that only some ranks make would hang the others.
     if model._comm_hooks or hasattr(model, "_hookline_hook"):
         raise _C.Error("the model has a communication hook already: a second can't be registered")
-    for plugin in plugins:
-        _C.load_plugin(os.fspath(plugin))
     parameters = [each for each in model._module_parameters if each.requires_grad]
     if "power" in hook.lower() and parameters[0].is_cuda:
         raise _C.Error(
@@ -201,41 +153,3 @@ def register(
         model.register_comm_hook(result, _run)
     model._hookline_hook = result
     return result
-
-
-def apply(
-    model: DistributedDataParallel, config: str | os.PathLike[str] | None = None, *, native: bool = False
-) -> Hook | None:
-    """Registers the hook that ``[ddp]`` of the config names; returns None if it names none.
-
-    `config` is a TOML file; without one it is the config of the run that ``hookline launch`` started. Outside of
-    such a run, HOOKLINE_ variables alone set keys. Warns of other keys of ``[ddp]``, ``[fsdp]`` and
-    ``[training]``, on which only C++ programs act. Raises `Error` with the report of every problem if the config can't be used.
-    """
-    table = _C.ddp_table(None if config is None else os.fspath(config))
-    if table["warnings"]:
-        warnings.warn(table["warnings"].strip(), stacklevel=2)
-    hook, wrapper = table["comm_hook"], table["comm_wrapper"]
-    if hook == "auto":
-        raise _C.Error(
-            'ddp.comm_hook = "auto" chooses a hook in C++ programs alone: name a hook, '
-            "or let 'hookline advise' choose one"
-        )
-    unapplied = {key: value for key, value in table["given"].items() if key not in _APPLIED}
-    if unapplied:
-        warnings.warn(
-            "hookline.apply has not applied "
-            + ", ".join(f"{key} = {json.dumps(value)}" for key, value in unapplied.items())
-            + ": it acts on the hook alone; pass options of DistributedDataParallel to its constructor",
-            stacklevel=2,
-        )
-    if hook == "no" and wrapper == "no":
-        return None
-    return register(
-        model,
-        hook,
-        wrapper=wrapper,
-        plugins=table["plugins"],
-        native=native,
-        **table["comm_state_option"],
-    )

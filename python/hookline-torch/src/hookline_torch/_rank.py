@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 
-from hookline_torch import _C, _ddp
+from hookline_torch import _C, _ddp, _sent
 
 _reports: _C.RankReports | None = None
 
@@ -46,9 +46,9 @@ def step(number: int | None = None, *, loss: float | None = None) -> None:
     ``compression_error`` after a step in which a hook has measured it. Without ``hookline launch`` this only counts.
     """
     reports = _of_this_process()
-    reports.step(number, loss, _ddp.bytes_sent())
+    reports.step(number, loss, _sent.bytes_sent())
     for error in _ddp.errors_to_log():
-        reports.log({"compression_error": error}, _ddp.bytes_sent())
+        reports.log({"compression_error": error}, _sent.bytes_sent())
 
 
 def log(**values: float) -> None:
@@ -57,4 +57,4 @@ def log(**values: float) -> None:
 
     Raises `Error` for a name that every line has anyway: step, seconds, bytes_sent.
     """
-    _of_this_process().log({name: float(value) for name, value in values.items()}, _ddp.bytes_sent())
+    _of_this_process().log({name: float(value) for name, value in values.items()}, _sent.bytes_sent())

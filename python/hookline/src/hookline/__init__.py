@@ -1,4 +1,5 @@
-"""hookline: launches distributed training, and brings communication hooks to PyTorch's DistributedDataParallel.
+"""hookline: launches distributed training, and brings communication hooks to PyTorch's DistributedDataParallel
+and to its sharded models.
 
 This package has the launcher, the program ``hookline``. The hooks need the package ``hookline-torch``, which is built
 for one version of torch:
@@ -16,7 +17,7 @@ import sysconfig
 
 __all__ = ["program"]
 
-_OF_TORCH = ("Error", "Hook", "apply", "hooks", "log", "register", "step")
+_OF_TORCH = ("Error", "Hook", "ShardedHook", "apply", "hooks", "log", "register", "step")
 
 
 def program() -> str:

@@ -1,4 +1,4 @@
-// [ddp] of the run's config, for Python.
+// What the config says of hooks, for Python.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,17 @@
 
 namespace hookline {
 
-struct DdpTable {
+struct ChosenHooks {
   DdpConfig ddp;
+  std::string fsdp_comm_hook;  // of [fsdp]
   std::map<std::string, OptionValue>
       given;             // the keys of [ddp], [fsdp] and [training] that are set somewhere
   std::string warnings;  // rendered; empty if there are none
 };
 
-/// The table of `file` and of the environment; without `file`, that of the config which `hookline launch` has
-/// resolved for this rank, or, outside of a run, of the environment alone. Throws ConfigError with every
+/// The settings of `file` and of the environment; without `file`, that of the config which `hookline launch`
+/// has resolved for this rank, or, outside of a run, of the environment alone. Throws ConfigError with every
 /// problem.
-DdpTable ddp_table(const std::optional<std::filesystem::path>& file);
+ChosenHooks chosen_hooks(const std::optional<std::filesystem::path>& file);
 
 }  // namespace hookline

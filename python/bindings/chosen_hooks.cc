@@ -1,4 +1,4 @@
-#include "python/bindings/ddp_table.h"
+#include "python/bindings/chosen_hooks.h"
 
 #include <cstdlib>
 
@@ -9,9 +9,9 @@
 
 namespace hookline {
 
-DdpTable ddp_table(const std::optional<std::filesystem::path>& file) {
+ChosenHooks chosen_hooks(const std::optional<std::filesystem::path>& file) {
   const Catalog& catalog = Registry::instance().catalog();
-  DdpTable table;
+  ChosenHooks settings;
   RunConfig config;
   const char* const resolved = std::getenv("HOOKLINE_CONFIG");
   if (!file && resolved && *resolved) {
@@ -23,16 +23,17 @@ DdpTable ddp_table(const std::optional<std::filesystem::path>& file) {
     sources.environment = hookline_environment();
     Resolution resolution = resolve(sources, catalog);
     if (!resolution.ok()) throw ConfigError(resolution.report());
-    table.warnings = resolution.report();
+    settings.warnings = resolution.report();
     config = std::move(resolution.config);
   }
   for (const ShownValue& value : shown_values(config))
     if ((value.table == "ddp" || value.table == "ddp.auto" || value.table == "fsdp" ||
          value.table == "training") &&
         value.origin.kind != OriginKind::default_value)
-      table.given.emplace(value.key(), value.value);
-  table.ddp = std::move(config.ddp);
-  return table;
+      settings.given.emplace(value.key(), value.value);
+  settings.ddp = std::move(config.ddp);
+  settings.fsdp_comm_hook = std::move(config.fsdp.comm_hook);
+  return settings;
 }
 
 }  // namespace hookline

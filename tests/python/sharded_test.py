@@ -1,0 +1,166 @@
+"""hookline's hooks in sharded models of PyTorch. Every rank of `hookline launch` runs all of these tests."""
+
+import os
+import sys
+import unittest
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+
+import hookline
+
+WIRES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+STRATEGIES = (ShardingStrategy.FULL_SHARD, ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy.NO_SHARD)
+
+
+def make_net():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(33, 24), torch.nn.Tanh(), torch.nn.Linear(24, 7))
+
+
+def sharded_by_wrapper(strategy):
+    net = make_net()
+    for index in (0, 2):
+        net[index] = FullyShardedDataParallel(
+            net[index], sharding_strategy=strategy, use_orig_params=True, device_id=torch.device("cpu")
+        )
+    return FullyShardedDataParallel(
+        net, sharding_strategy=strategy, use_orig_params=True, device_id=torch.device("cpu")
+    )
+
+
+def sharded_by_function():
+    net = make_net()
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    for index in (0, 2):
+        fully_shard(net[index], mesh=mesh)
+    return fully_shard(net, mesh=mesh)
+
+
+def loss_of(model, step):
+    generator = torch.Generator().manual_seed(1000 * step + dist.get_rank())
+    return model(torch.randn(16, 33, generator=generator)).square().mean()
+
+
+def expected_gradients(net, wire, step):
+    """The ranks' gradients in 16 bits, averaged in float32."""
+    net.zero_grad()
+    loss_of(net, step).backward()
+    result = []
+    for parameter in net.parameters():
+        sum_of_ranks = parameter.grad.to(wire).float()
+        dist.all_reduce(sum_of_ranks)
+        result.append(sum_of_ranks / dist.get_world_size())
+    return result
+
+
+def elements(net):
+    return sum(each.numel() for each in net.parameters())
+
+
+class ShardedHooks(unittest.TestCase):
+    def expect_error(self, text, call):
+        with self.assertRaises(hookline.Error) as caught:
+            call()
+        self.assertEqual(str(caught.exception), text)
+
+    def test_fully_shard_averages_in_16_bits(self):
+        for name, wire in WIRES.items():
+            with self.subTest(hook=name):
+                model, net = sharded_by_function(), make_net()
+                hook = hookline.register(model, name)
+                for step in range(3):
+                    model.zero_grad()
+                    loss_of(model, step).backward()
+                    for ours, exact in zip(model.parameters(), expected_gradients(net, wire, step)):
+                        self.assertTrue(torch.equal(ours.grad.full_tensor(), exact))
+                # Each parameter is padded to a multiple of the number of ranks.
+                self.assertGreaterEqual(hook.bytes_sent, 3 * elements(net))
+                self.assertLess(hook.bytes_sent, 3 * 1.2 * elements(net))
+                self.assertEqual(repr(hook), f"<hookline hook {name}>")
+
+    def test_the_wrapper_averages_in_16_bits(self):
+        for strategy in STRATEGIES:
+            for name, wire in WIRES.items():
+                with self.subTest(strategy=strategy, hook=name):
+                    model, net = sharded_by_wrapper(strategy), make_net()
+                    hook = hookline.register(model, name)
+                    for step in range(3):
+                        model.zero_grad()
+                        loss_of(model, step).backward()
+                        exact = expected_gradients(net, wire, step)
+                        with FullyShardedDataParallel.summon_full_params(model, with_grads=True):
+                            for ours, its in zip(model.parameters(), exact):
+                                if strategy == ShardingStrategy.NO_SHARD:  # summed in 16 bits
+                                    torch.testing.assert_close(ours.grad, its, rtol=2e-2, atol=1e-4)
+                                else:
+                                    self.assertTrue(torch.equal(ours.grad, its))
+                    self.assertGreater(hook.bytes_sent, 0)
+
+    def test_training_is_close_to_training_without_a_hook(self):
+        models = [sharded_by_function(), sharded_by_function()]
+        hookline.register(models[0], "bf16")
+        for model in models:
+            sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+            for step in range(20):
+                sgd.zero_grad()
+                loss_of(model, step).backward()
+                sgd.step()
+        for ours, its in zip(models[0].parameters(), models[1].parameters()):
+            torch.testing.assert_close(ours.full_tensor(), its.full_tensor(), rtol=0, atol=2e-3)
+
+    def test_other_hooks_are_refused(self):
+        for model in (sharded_by_function(), sharded_by_wrapper(ShardingStrategy.FULL_SHARD)):
+            self.expect_error(
+                "a sharded model takes the hooks fp16 and bf16, not power_sgd in fp16: the others need whole gradients",
+                lambda: hookline.register(model, "power_sgd", wrapper="fp16"),
+            )
+            self.expect_error(
+                "fp16: unknown option 'rank': it has none", lambda: hookline.register(model, "fp16", rank=2)
+            )
+            hookline.register(model, "fp16")
+            self.expect_error(
+                "the model has a communication hook already: a second can't be registered",
+                lambda: hookline.register(model, "bf16"),
+            )
+
+    def test_other_divisors_are_refused(self):
+        model = sharded_by_function()
+        hookline.register(model, "fp16")
+        for each in (model, model[0], model[2]):
+            each.set_gradient_divide_factor(3.0)
+        with self.assertRaisesRegex(
+            hookline.Error, "^the hook fp16 sums or averages gradients, and fully_shard asks for .*: leave "
+            "set_gradient_divide_factor out$"
+        ):
+            loss_of(model, 0).backward()
+
+    def test_apply_takes_the_table_of_sharded_models(self):
+        file = os.path.join(os.environ["HOOKLINE_RUN_DIR"], f"sharded{dist.get_rank()}.toml")
+        with open(file, "w", encoding="utf-8") as out:
+            out.write('[fsdp]\nsharding_strategy = "full_shard"\ncomm_hook = "bf16"\n')
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            hook = hookline.apply(sharded_by_function(), file)
+        self.assertEqual(hook.name, "bf16")
+        self.assertEqual(
+            [str(each.message) for each in caught],
+            [
+                'hookline.apply has not applied fsdp.sharding_strategy = "full_shard": it acts on the hook alone; pass '
+                "other options to what wraps the model"
+            ],
+        )
+        with open(file, "w", encoding="utf-8") as out:
+            out.write('[fsdp]\ncomm_hook = "no"\n')
+        self.assertIsNone(hookline.apply(sharded_by_function(), file))
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    result = unittest.main(exit=False, verbosity=2 if dist.get_rank() == 0 else 0).result
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.exit(not result.wasSuccessful())

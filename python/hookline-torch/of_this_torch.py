@@ -7,10 +7,11 @@ import re
 
 
 def _version() -> str:
+    # In the source package, and in a checkout.
     for source in (pathlib.Path("CMakeLists.txt"), pathlib.Path("../../CMakeLists.txt")):
         if source.exists():
             return re.search(r"project\(hookline VERSION ([0-9.]+)", source.read_text(encoding="utf-8"))[1]
-    raise RuntimeError("hookline-torch is built from a checkout of hookline, and this folder is in none")
+    raise RuntimeError("hookline-torch is built in its source package or in a checkout of hookline: neither is here")
 
 
 def _torch() -> str:

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
-# Installs the wheels into a new Python environment, trains there with a hook of hookline's, and removes them again.
-# usage: new_environment.sh WHEEL_OF_HOOKLINE WHEEL_OF_HOOKLINE_TORCH ENVIRONMENT     (ENVIRONMENT has torch)
+# Installs the packages into a new Python environment, trains there with a hook of hookline's, and removes them again.
+# usage: new_environment.sh WHEEL_OF_HOOKLINE PACKAGE_OF_HOOKLINE_TORCH ENVIRONMENT BUILD_ENVIRONMENT
+#   PACKAGE_OF_HOOKLINE_TORCH   a wheel, or the source, which pip compiles
+#   ENVIRONMENT                 has torch
+#   BUILD_ENVIRONMENT           has scikit-build-core
 set -euo pipefail
-wheels=("$(realpath "$1")" "$(realpath "$2")")
-environment=$(realpath "$3")
+packages=("$(realpath "$1")" "$(realpath "$2")")
+environment=$(realpath "$3") build_environment=$(realpath "$4")
 cd "$(mktemp -d /tmp/hookline-environment.XXXXXX)"
 trap 'rm -rf "$PWD"' EXIT
 
@@ -11,7 +14,7 @@ trap 'rm -rf "$PWD"' EXIT
 export PATH=$PWD/new/bin:/usr/bin:/bin
 unset PYTHONPATH HOOKLINE_TORCH
 find new ! -type d | sort >before
-pip install --quiet --disable-pip-version-check --no-index --no-deps "${wheels[0]}"
+pip install --quiet --disable-pip-version-check --no-index --no-deps "${packages[0]}"
 hookline --version
 [[ $(python3 -m hookline --version) == "$(hookline --version)" ]]
 [[ $(python3 -c 'import hookline; print(hookline.program())') == "$PWD/new/bin/hookline" ]]
@@ -23,8 +26,9 @@ test ! -e new/include/hookline
 if hookline --cmake-dir 2>error; then exit 1; fi
 grep -q 'has no hooklineConfig.cmake: this is the launcher alone' error
 
-pip install --quiet --disable-pip-version-check --no-index --no-deps "${wheels[1]}"
-echo "$environment"/lib/python3*/site-packages >"$(echo new/lib/python3*/site-packages)/torch.pth"
+printf '%s\n' "$environment"/lib/python3*/site-packages "$build_environment"/lib/python3*/site-packages \
+  >"$(echo new/lib/python3*/site-packages)/torch.pth"
+pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation "${packages[1]}"
 cat >train.py <<'PYTHON'
 import hookline
 import torch
@@ -62,4 +66,4 @@ if [[ -s left ]]; then
   cat left >&2
   exit 1
 fi
-printf '== the wheels work in a new environment\n'
+printf '== hookline and %s work in a new environment\n' "${packages[1]##*/}"

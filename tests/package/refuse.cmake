@@ -1,16 +1,21 @@
-# A libtorch of another version, and a folder without any, each with what the user is told.
+# A libtorch of another version, a folder without any, and missing headers, each with what the user is told.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 file(REMOVE_RECURSE ${WORK}/to-be-refused)
 run(${WORK}/moved/${BINDIR}/hookline new to-be-refused)
 
-function(expect_refusal name wanted)
-  configure_project(${WORK}/to-be-refused ${name} -D HOOKLINE_TORCH=${WORK}/${name}-torch)
+# Looks at what CMake has just printed.
+macro(expect_printed wanted)
   string(REGEX REPLACE "[ \n]+" " " text "${output}")  # CMake breaks lines
   string(FIND "${text}" "${wanted}" position)
   if(result EQUAL 0 OR position EQUAL -1)
     message(FATAL_ERROR "exit code ${result}, wanted a failure with '${wanted}':\n${output}")
   endif()
+endmacro()
+
+function(expect_refusal name wanted)
+  configure_project(${WORK}/to-be-refused ${name} -D HOOKLINE_TORCH=${WORK}/${name}-torch)
+  expect_printed("${wanted}")
 endfunction()
 
 set(other ${WORK}/other-torch)
@@ -24,3 +29,9 @@ expect_refusal(other "this hookline was built with libtorch ${TORCH_VERSION}, bu
 
 file(MAKE_DIRECTORY ${WORK}/empty-torch)
 expect_refusal(empty "HOOKLINE_TORCH is '${WORK}/empty-torch', which holds no include/torch/csrc/api/include/torch/torch.h: name the folder that holds libtorch's include/ and lib/")
+
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/no-headers -D CMAKE_CXX_COMPILER=${COMPILER} -D HOOKLINE_TORCH_HALF=OFF
+    "-DCMAKE_IGNORE_PATH=/usr/include"
+  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+expect_printed("headers are missing: nlohmann/json.hpp, spdlog/spdlog.h, xxhash.h. On Debian: apt-get install nlohmann-json3-dev libspdlog-dev libxxhash-dev")

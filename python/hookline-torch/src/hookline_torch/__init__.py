@@ -14,7 +14,7 @@ if torch.__version__.split("+")[0] != _build.TORCH:
     raise ImportError(
         f"hookline-torch {_build.VERSION} was built with torch {_build.TORCH}, and this is torch {torch.__version__}, "
         "whose C++ interface may differ: install torch=="
-        f"{_build.TORCH}, or build hookline-torch for this one in a checkout of hookline: ./dev --torch VERSION package"
+        f"{_build.TORCH}, or install hookline-torch from its source package, with pip's --no-build-isolation"
     )
 
 # Plug-ins take hookline's functions from the process, so the library's symbols must be global.

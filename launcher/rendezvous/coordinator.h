@@ -12,7 +12,7 @@
 
 #include "launcher/rendezvous/messages.h"
 #include "launcher/rendezvous/succession.h"
-#include "launcher/supervise/restart.h"
+#include "launcher/supervise/restart_decision.h"
 
 namespace hookline {
 

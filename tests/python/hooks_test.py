@@ -5,7 +5,6 @@ import gc
 import json
 import os
 import pickle
-import sys
 import threading
 import time
 import unittest
@@ -17,6 +16,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import hookline
+import on_ranks
 
 PLUGIN_FOLDER = os.environ["PLUGIN_FOLDER"]
 BUILT_IN = hookline.hooks()  # before tests load plug-ins
@@ -379,9 +379,4 @@ class Hooks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    result = unittest.main(exit=False, verbosity=2 if dist.get_rank() == 0 else 0).result
-    dist.barrier()
-    dist.destroy_process_group()
-    sys.exit(not result.wasSuccessful())
+    on_ranks.main()

@@ -1,7 +1,6 @@
 """hookline's hooks in sharded models of PyTorch. Every rank of `hookline launch` runs all of these tests."""
 
 import os
-import sys
 import unittest
 import warnings
 
@@ -10,6 +9,7 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
 
 import hookline
+import on_ranks
 
 WIRES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 STRATEGIES = (ShardingStrategy.FULL_SHARD, ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy.NO_SHARD)
@@ -158,9 +158,4 @@ class ShardedHooks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    result = unittest.main(exit=False, verbosity=2 if dist.get_rank() == 0 else 0).result
-    dist.barrier()
-    dist.destroy_process_group()
-    sys.exit(not result.wasSuccessful())
+    on_ranks.main()

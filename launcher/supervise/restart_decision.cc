@@ -1,4 +1,4 @@
-#include "launcher/supervise/restart.h"
+#include "launcher/supervise/restart_decision.h"
 
 #include <algorithm>
 #include <cmath>

@@ -104,9 +104,9 @@ class Accelerator {
     next_micro_step();
     accumulate_in(model, std::forward<ModelsThenBody>(rest)...);
   }
-  /// True if the current batch takes an optimizer step, so its backward communicates gradients. It is
-  /// false from the start of an accumulate() that only accumulates until the next one starts. Without
-  /// accumulate() it is always true.
+  /// True if the current batch takes an optimizer step, so its backward communicates gradients. Once
+  /// an accumulate() that only accumulates has started, it stays false until the next accumulate() starts.
+  /// Without accumulate() it is always true.
   bool sync_gradients() const;
 
   /// Concatenates every rank's `tensor`, of any dtype, along its first dimension, in the order of ranks; a

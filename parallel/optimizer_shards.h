@@ -23,7 +23,8 @@ namespace hookline {
 ///
 /// Not synchronised; every rank makes the same calls in the same order.
 /// Source: Rajbhandari et al. 2020, arXiv:1910.02054, section 5.1;
-/// torch.distributed.optim.ZeroRedundancyOptimizer, which gives each rank whole parameters instead.
+/// torch.distributed.optim.ZeroRedundancyOptimizer, which assigns each parameter as a whole to one rank
+/// instead of cutting it into shares.
 class OptimizerShards {
  public:
   OptimizerShards(std::shared_ptr<World> world, std::shared_ptr<ShardedParameters> shards);

@@ -38,9 +38,11 @@ def main():
         if os.path.isfile(file):
             (work / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(file, work / file)
-    header = pathlib.Path(".deps/toml11")
-    if header.exists():  # otherwise the system has it
-        shutil.copytree(header, work / "cmake" / "toml11")
+    header = pathlib.Path(".deps/toml11/toml.hpp")
+    if not header.exists():
+        sys.exit(f"pack_source.py: {header} is missing: run ./dev setup")
+    (work / "cmake" / "toml11").mkdir()
+    shutil.copy2(header, work / "cmake" / "toml11")
     for each in ("README.md", "of_this_torch.py"):
         shutil.copy2(PROJECT / each, work / each)
     version = re.search(r"project\(hookline VERSION ([0-9.]+)", (work / "CMakeLists.txt").read_text("utf-8"))[1]

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -17,29 +18,40 @@ at::Tensor part_of(const at::Tensor& whole, std::int64_t stride) {
 CompressionError::CompressionError(std::shared_ptr<Comm> comm, Watch watch)
     : comm_(std::move(comm)), watch_(std::move(watch)) {}
 
-std::shared_ptr<CompressionError::Sample> CompressionError::sample(const at::Tensor& bucket, bool is_first) {
-  if (is_first) samples_.clear();
+std::shared_ptr<CompressionError::Sample> CompressionError::sample(const at::Tensor& bucket, bool is_first,
+                                                                   bool is_last) {
   auto sample = std::make_shared<Sample>();
   // The stride is odd: an even one may be a multiple of a matrix's width, and would sample a single column.
   sample->stride = ((bucket.numel() + kMostElements - 1) / kMostElements) | 1;
   sample->exact = comm_->all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(comm_->world_size()));
+  const std::lock_guard lock(mutex_);
+  if (is_first) samples_.clear();
   samples_.push_back(sample);
+  is_whole_ = is_last;
   return sample;
 }
 
 FuturePtr CompressionError::taken(const FuturePtr& result, std::shared_ptr<Sample> sample) {
   return then(result, [sample = std::move(sample)](const at::Tensor& averaged) {
     sample->averaged = part_of(averaged.view(-1), sample->stride).clone();
+    sample->has_averaged = true;
     return averaged;
   });
 }
 
 std::optional<double> CompressionError::take() {
+  std::vector<std::shared_ptr<Sample>> samples;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!is_whole_ || !std::all_of(samples_.begin(), samples_.end(),
+                                   [](const auto& sample) { return sample->has_averaged.load(); }))
+      return std::nullopt;
+    samples = std::exchange(samples_, {});
+  }
   double difference = 0, whole = 0;
-  for (const std::shared_ptr<Sample>& sample : std::exchange(samples_, {})) {
+  for (const std::shared_ptr<Sample>& sample : samples) {
     const FuturePtr exact = watch_ ? watch_(sample->exact) : sample->exact;
     exact->waitAndThrow();
-    if (!sample->averaged.defined()) continue;  // the hook failed
     const at::Tensor right = tensor_of(*exact).to(at::kDouble);
     difference += (sample->averaged.to(at::kDouble) - right).square().sum().item<double>();
     whole += right.square().sum().item<double>();

@@ -1,9 +1,11 @@
 // Measures how far a hook's gradients are from the exact average.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -14,7 +16,7 @@ namespace hookline {
 /// ‖g - e‖ / ‖e‖ for a hook's gradients g and their exact average e, in the 2-norm over elements sampled
 /// evenly from all buckets. Measured at the hook's steps 1, 2, 4, 8, … (counted from 0) and for at most
 /// kMostElements of a bucket, so that it does not slow the run down. Its bytes do not count as sent. Every
-/// rank makes the same calls.
+/// rank makes the same calls of sample(). Thread-safe.
 class CompressionError {
  public:
   /// What take() waits for instead of a collective's future.
@@ -32,16 +34,18 @@ class CompressionError {
   struct Sample {
     FuturePtr exact;
     at::Tensor averaged;
+    std::atomic<bool> has_averaged{false};  // `averaged` may be read
     std::int64_t stride = 1;
   };
-  /// Samples `bucket` and starts the exact average of the samples. Call it before the hook runs; `is_first`:
-  /// the bucket is the first of its step.
-  std::shared_ptr<Sample> sample(const at::Tensor& bucket, bool is_first);
+  /// Samples `bucket` and starts the exact average of the samples. Call it before the hook runs. `is_first`,
+  /// `is_last`: the bucket's place in its step.
+  std::shared_ptr<Sample> sample(const at::Tensor& bucket, bool is_first, bool is_last);
   /// A future with the value of `result`, the hook's future, that completes once `sample` has copied its
   /// elements.
   static FuturePtr taken(const FuturePtr& result, std::shared_ptr<Sample> sample);
 
-  /// Returns the error of the last measured step, once. Call it between steps. Waits for the exact averages
+  /// Returns the error of the last measured step, once; none while such a step is under way, or if its hook
+  /// failed. Waits for the exact averages
   /// and for a GPU. Throws the collectives' error, or the watch's; over NCCL, the launcher or NCCL's watchdog
   /// notices a dead rank instead.
   std::optional<double> take();
@@ -49,6 +53,8 @@ class CompressionError {
  private:
   std::shared_ptr<Comm> comm_;
   Watch watch_;  // may be empty
+  std::mutex mutex_;
+  bool is_whole_ = false;  // samples_ has all buckets of the step
   std::vector<std::shared_ptr<Sample>>
       samples_;  // of the step that is measured now, or was last; empty: taken
 };

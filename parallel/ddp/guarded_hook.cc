@@ -19,7 +19,7 @@ FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   return steps_->reduce(bucket.getBuffer().numel(), name_, [&] {
     if (recorder_) recorder_->take(GradBucket(bucket));
     std::shared_ptr<CompressionError::Sample> sample;
-    if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
+    if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0, bucket.isLast());
     if (!carried_.empty()) {
       const at::Tensor& held_back = carried_.at(bucket.getIndex());
       if (held_back.defined()) bucket.getBufferRef().add_(held_back);

@@ -39,18 +39,18 @@ HookHandle::HookHandle(const std::string& hook, const std::string& wrapper, cons
   for (std::size_t i = 0; i < parameters_.size(); ++i) positions_[parameters_[i].unsafeGetTensorImpl()] = i;
   expect_buildable(hook, wrapper, options, without_groups(rank, world_size));
   const auto maker = std::make_shared<GroupFactory>(make_group);
-  comm_ = std::make_shared<Comm>(rank, world_size, [maker](const std::string& name) {
+  const GroupFactory while_built = [maker](const std::string& name) {
     if (!*maker)
       throw HookError("the hook opens its channel '" + name +
                       "' after it was built: open channels in its constructor");
     return (*maker)(name);
-  });
+  };
+  comm_ = std::make_shared<Comm>(rank, world_size, while_built);
   hook_ = Registry::instance().build(hook, wrapper, options, {comm_});
   const std::int64_t sent =
       hook_->bytes_per_step(expected_buckets(parameters_, BucketLimits()), parameters_[0].scalar_type());
   if (sent < bytes_of(parameters_))
-    error_ = std::make_unique<CompressionError>(std::make_shared<Comm>(
-        rank, world_size, [&](const std::string& name) { return make_group("compression error, " + name); }));
+    error_ = std::make_unique<CompressionError>(std::make_shared<Comm>(rank, world_size, while_built));
   *maker = nullptr;  // it calls Python, which may be gone when the last group ends
 }
 
@@ -76,7 +76,7 @@ FuturePtr HookHandle::run(c10d::GradBucket& bucket) {
   }
   if (!is_measured) return hook_->runHook(bucket);
   std::shared_ptr<CompressionError::Sample> sample =
-      error_->sample(bucket.getBuffer(), bucket.getIndex() == 0);
+      error_->sample(bucket.getBuffer(), bucket.getIndex() == 0, bucket.isLast());
   return CompressionError::taken(hook_->runHook(bucket), std::move(sample));
 }
 

@@ -64,7 +64,6 @@ class HookHandle {
 
   std::vector<at::Tensor> parameters_;
   std::unordered_map<const c10::TensorImpl*, std::size_t> positions_;  // of parameters_
-  std::shared_ptr<GroupFactory> make_group_;                           // empty once the hook is built
   std::shared_ptr<Comm> comm_;
   std::unique_ptr<CommHook> hook_;
   std::unique_ptr<CompressionError> error_;  // null for a hook that sends as many bytes as the gradients have

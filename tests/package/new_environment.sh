@@ -28,7 +28,7 @@ grep -q 'has no hooklineConfig.cmake: this is the launcher alone' error
 
 printf '%s\n' "$environment"/lib/python3*/site-packages "$build_environment"/lib/python3*/site-packages \
   >"$(echo new/lib/python3*/site-packages)/torch.pth"
-pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation "${packages[1]}"
+pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --no-cache-dir "${packages[1]}"
 cat >train.py <<'PYTHON'
 import hookline
 import torch

@@ -1,4 +1,4 @@
-"""Runs a script of tests on two ranks in a folder of its own. usage: launch.py HOOKLINE SCRIPT"""
+"""Runs a script of tests on ranks in a folder of its own. usage: launch.py HOOKLINE SCRIPT [RANKS]    (else 2)"""
 
 import subprocess
 import sys
@@ -24,5 +24,6 @@ start_powerSGD_iter = 10
 with tempfile.TemporaryDirectory() as folder:
     with open(f"{folder}/run.toml", "w", encoding="utf-8") as file:
         file.write(CONFIG)
-    command = [sys.argv[1], "launch", "--config", "run.toml", sys.executable, "-u", sys.argv[2]]
+    ranks = ["--processes-per-node", sys.argv[3]] if len(sys.argv) > 3 else []
+    command = [sys.argv[1], "launch", "--config", "run.toml", *ranks, sys.executable, "-u", sys.argv[2]]
     sys.exit(subprocess.run(command, cwd=folder).returncode)

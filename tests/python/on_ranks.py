@@ -7,9 +7,9 @@ import torch
 import torch.distributed as dist
 
 
-def main():
+def main(backend="gloo"):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    dist.init_process_group(backend)
     result = unittest.main(module="__main__", exit=False, verbosity=2 if dist.get_rank() == 0 else 0).result
     dist.barrier()
     dist.destroy_process_group()

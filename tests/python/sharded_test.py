@@ -6,9 +6,11 @@ import warnings
 
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
+from torch.distributed.algorithms._comm_hooks.default_hooks import DefaultState
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, ShardingStrategy, fully_shard
 
 import hookline
+import hookline_torch
 import on_ranks
 
 WIRES = {"fp16": torch.float16, "bf16": torch.bfloat16}
@@ -20,23 +22,21 @@ def make_net():
     return torch.nn.Sequential(torch.nn.Linear(33, 24), torch.nn.Tanh(), torch.nn.Linear(24, 7))
 
 
-def sharded_by_wrapper(strategy):
+def sharded_by_wrapper(strategy, **options):
     net = make_net()
+    options |= {"sharding_strategy": strategy, "use_orig_params": True, "device_id": torch.device("cpu")}
     for index in (0, 2):
-        net[index] = FullyShardedDataParallel(
-            net[index], sharding_strategy=strategy, use_orig_params=True, device_id=torch.device("cpu")
-        )
-    return FullyShardedDataParallel(
-        net, sharding_strategy=strategy, use_orig_params=True, device_id=torch.device("cpu")
-    )
+        net[index] = FullyShardedDataParallel(net[index], **options)
+    return FullyShardedDataParallel(net, **options)
 
 
-def sharded_by_function():
+def sharded_by_function(shape=None, **options):
     net = make_net()
-    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    names = ("replicate", "shard") if shape else None
+    mesh = dist.init_device_mesh("cpu", shape or (dist.get_world_size(),), mesh_dim_names=names)
     for index in (0, 2):
-        fully_shard(net[index], mesh=mesh)
-    return fully_shard(net, mesh=mesh)
+        fully_shard(net[index], mesh=mesh, **options)
+    return fully_shard(net, mesh=mesh, **options)
 
 
 def loss_of(model, step):
@@ -66,6 +66,11 @@ class ShardedHooks(unittest.TestCase):
             call()
         self.assertEqual(str(caught.exception), text)
 
+    def expect_bytes(self, hook, least):
+        # Parameters are padded to a multiple of the number of ranks.
+        self.assertGreaterEqual(hook.bytes_sent, least)
+        self.assertLess(hook.bytes_sent, 1.2 * least)
+
     def test_fully_shard_averages_in_16_bits(self):
         for name, wire in WIRES.items():
             with self.subTest(hook=name):
@@ -76,9 +81,7 @@ class ShardedHooks(unittest.TestCase):
                     loss_of(model, step).backward()
                     for ours, exact in zip(model.parameters(), expected_gradients(net, wire, step)):
                         self.assertTrue(torch.equal(ours.grad.full_tensor(), exact))
-                # Each parameter is padded to a multiple of the number of ranks.
-                self.assertGreaterEqual(hook.bytes_sent, 3 * elements(net))
-                self.assertLess(hook.bytes_sent, 3 * 1.2 * elements(net))
+                self.expect_bytes(hook, 3 * elements(net))
                 self.assertEqual(repr(hook), f"<hookline hook {name}>")
 
     def test_the_wrapper_averages_in_16_bits(self):
@@ -97,7 +100,63 @@ class ShardedHooks(unittest.TestCase):
                                     torch.testing.assert_close(ours.grad, its, rtol=2e-2, atol=1e-4)
                                 else:
                                     self.assertTrue(torch.equal(ours.grad, its))
-                    self.assertGreater(hook.bytes_sent, 0)
+                    whole = 2 if strategy == ShardingStrategy.NO_SHARD else 1
+                    self.expect_bytes(hook, whole * 3 * elements(net))
+
+    def test_gradients_that_are_16_bits_already_are_averaged(self):
+        model, net = sharded_by_function(mp_policy=MixedPrecisionPolicy(reduce_dtype=torch.float16)), make_net()
+        hookline.register(model, "fp16")
+        loss_of(model, 0).backward()
+        for ours, exact in zip(model.parameters(), expected_gradients(net, torch.float16, 0)):
+            torch.testing.assert_close(ours.grad.full_tensor(), exact, rtol=2e-3, atol=1e-6)
+
+    def test_hybrid_sharding_averages_over_all_ranks(self):
+        model, net = sharded_by_function(shape=(2, 2)), make_net()
+        hook = hookline.register(model, "fp16")
+        loss_of(model, 0).backward()
+        for ours, exact in zip(model.parameters(), expected_gradients(net, torch.float16, 0)):
+            torch.testing.assert_close(ours.grad.full_tensor(), exact, rtol=1e-5, atol=1e-7)
+        self.expect_bytes(hook, elements(net))
+
+    def test_divisors_before_the_sum_are_those_of_pytorch(self):
+        for size in range(1, 70):
+            its = DefaultState._get_gradient_predivide_factor(size)
+            self.assertEqual(hookline_torch._fsdp._divisor_before(size), its)
+
+    def test_models_without_a_place_for_a_hook_are_refused(self):
+        replicated = sharded_by_function(shape=(4, 1))
+        self.expect_error(
+            "a module of FSDPLinear is replicated, not sharded, so there is no reduce-scatter for a hook: use "
+            "DistributedDataParallel",
+            lambda: hookline.register(replicated, "fp16"),
+        )
+        model = sharded_by_function()
+        hookline.register(model[0], "fp16")
+        self.expect_error(
+            "a module of FSDPLinear has a reduce-scatter of its own already, which a hook would replace: register one "
+            "hook, with the outermost module",
+            lambda: hookline.register(model, "fp16"),
+        )
+        hybrid = sharded_by_wrapper(
+            ShardingStrategy.HYBRID_SHARD, device_mesh=dist.init_device_mesh("cpu", (2, 2))
+        )
+        self.expect_error(
+            "FullyShardedDataParallel takes no hook with hybrid sharding: use fully_shard, or another strategy",
+            lambda: hookline.register(hybrid, "fp16"),
+        )
+        wrapped = sharded_by_wrapper(ShardingStrategy.FULL_SHARD)
+        loss_of(wrapped, 0).backward()
+        self.expect_error(
+            "this FullyShardedDataParallel is a part of another one: register the hook with the outermost",
+            lambda: hookline.register(wrapped.module[0], "fp16"),
+        )
+        with self.assertRaises(TypeError) as caught:
+            hookline.register(torch.compile(make_net(), backend="eager"), "fp16")
+        self.assertEqual(
+            str(caught.exception),
+            "hookline.register takes a model of DistributedDataParallel, FullyShardedDataParallel or fully_shard, not "
+            "OptimizedModule: register the hook before torch.compile",
+        )
 
     def test_training_is_close_to_training_without_a_hook(self):
         models = [sharded_by_function(), sharded_by_function()]
@@ -158,4 +217,4 @@ class ShardedHooks(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    on_ranks.main()
+    on_ranks.main(backend="cpu:gloo")  # Gloo under another name

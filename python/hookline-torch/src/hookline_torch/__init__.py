@@ -14,7 +14,8 @@ if torch.__version__.split("+")[0] != _build.TORCH:
     raise ImportError(
         f"hookline-torch {_build.VERSION} was built with torch {_build.TORCH}, and this is torch {torch.__version__}, "
         "whose C++ interface may differ: install torch=="
-        f"{_build.TORCH}, or install hookline-torch from its source package, with pip's --no-build-isolation"
+        f"{_build.TORCH}, or install hookline-torch from its source package: pip install "
+        "--force-reinstall --no-deps --no-build-isolation --no-cache-dir hookline_torch-VERSION.tar.gz"
     )
 
 # Plug-ins take hookline's functions from the process, so the library's symbols must be global.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 import weakref
 from typing import Any
@@ -14,12 +15,14 @@ from hookline_torch import _C, _sent
 Option = bool | int | float | str | list[str]
 
 _hooks: weakref.WeakSet[Hook] = weakref.WeakSet()
+_numbers = itertools.count()
 
 
 def errors_to_log() -> list[float]:
-    """Compression errors that have been measured since the last call, one for each hook that has a new one."""
+    """Compression errors that have been measured since the last call, one for each hook that has a new one, in
+    the order of registration."""
     errors = []
-    for hook in _hooks:
+    for hook in sorted(_hooks, key=lambda each: each._number):
         error = hook.compression_error
         if not hook._is_error_logged:
             hook._is_error_logged = True
@@ -36,6 +39,7 @@ class Hook:
         self._model = weakref.ref(model)
         self._error: float | None = None
         self._is_error_logged = True
+        self._number = next(_numbers)
         _hooks.add(self)
         _sent.count(self, handle.bytes_sent)
 

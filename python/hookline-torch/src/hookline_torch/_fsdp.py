@@ -35,7 +35,8 @@ class ShardedHook:
 
     @property
     def bytes_sent(self) -> int:
-        """Bytes that this rank has sent of gradients so far, counted as half of what an all-reduce would send."""
+        """Bytes that this rank has sent of gradients so far. Where gradients are sharded, they count as half of what
+        an all-reduce would send."""
         return self._sent.bytes
 
     def _count(self, sent: torch.Tensor, part_of_all_reduce: int) -> None:
@@ -51,13 +52,14 @@ class ShardedHook:
         does not support float16, and sends as much as an all-reduce.
         """
         size = dist.get_world_size(group)
-        before = _divisor_before(size) if divisor == size else 1
-        if dist.get_backend(group) == "gloo":
+        if group._get_backend(gradient.device).name() == "gloo":
             sent = gradient.to(self._wire)
             received = torch.empty_like(sent)
             dist.all_to_all_single(received, sent, group=group)
             output.copy_(received.view(size, -1).sum(0, dtype=torch.float32).div_(divisor))
         else:
+            # Gradients that have the wire's precision already, fully_shard has divided.
+            before = 1 if gradient.dtype == self._wire and divisor == 1 else _divisor_before(size)
             sent = gradient.div(before).to(self._wire)
             received = torch.empty_like(output, dtype=self._wire)
             _reduce_scatter(received, sent, group=group)
@@ -143,10 +145,49 @@ def register_with_fsdp(model: torch.nn.Module, hook: str, wrapper: str, options:
         raise _C.Error("the model has a communication hook already: a second can't be registered")
     result = ShardedHook(hook)
     if isinstance(model, FSDPModule):
-        for module in model.modules():
-            if isinstance(module, FSDPModule):
-                module.set_custom_reduce_scatter(_ReduceScatter(result))
+        modules = [each for each in model.modules() if isinstance(each, FSDPModule)]
+        for each in modules:
+            _expect_fit(each)
+        for each in modules:
+            each.set_custom_reduce_scatter(_ReduceScatter(result))
     else:
-        model.register_comm_hook((result, model.process_group), _run)
+        _register_with_wrapper(model, result)
     model._hookline_hook = result
     return result
+
+
+def _expect_fit(module: torch.nn.Module) -> None:
+    """Raises `Error` unless `module`, which fully_shard has sharded, can take a hook."""
+    state = module._get_fsdp_state()
+    groups = getattr(state, "_fsdp_param_groups", None)
+    if groups is None:  # before torch 2.12 there is one at most
+        groups = [state._fsdp_param_group] if state._fsdp_param_group else []
+    if len(groups) > 1:
+        raise _C.Error(
+            f"a module of {type(module).__name__} shards its parameters over several meshes, which leaves no place for "
+            "a hook: shard them over one"
+        )
+    for group in groups:
+        if getattr(group.mesh_info, "shard_mesh_size", 1) == 1 and hasattr(group.mesh_info, "replicate_mesh_size"):
+            raise _C.Error(
+                f"a module of {type(module).__name__} is replicated, not sharded, so there is no reduce-scatter for a "
+                "hook: use DistributedDataParallel"
+            )
+        if type(group._reduce_scatter_comm).__name__ != "DefaultReduceScatter":
+            raise _C.Error(
+                f"a module of {type(module).__name__} has a reduce-scatter of its own already, which a hook would "
+                "replace: register one hook, with the outermost module"
+            )
+
+
+def _register_with_wrapper(model: torch.nn.Module, hook: ShardedHook) -> None:
+    units = type(model).fsdp_modules(model)
+    if any(each._comm_hook is not None for each in units):
+        raise _C.Error("the model has a communication hook already: a second can't be registered")
+    if any("HYBRID" in each.sharding_strategy.name for each in units):
+        raise _C.Error("FullyShardedDataParallel takes no hook with hybrid sharding: use fully_shard, or another strategy")
+    if not model.check_is_root():
+        raise _C.Error("this FullyShardedDataParallel is a part of another one: register the hook with the outermost")
+    model.register_comm_hook((hook, model.process_group), _run)
+    for each in units:  # parts may have groups of their own
+        each._comm_hook_state = (hook, each.process_group)

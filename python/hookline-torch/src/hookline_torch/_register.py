@@ -54,11 +54,12 @@ def register(
         return register_with_fsdp(model, hook, wrapper, options)
     if isinstance(model, DistributedDataParallel):
         return register_with_ddp(model, hook, wrapper, native, options)
-    advice = (
-        'Accelerate does so if it runs several processes, on the CPU only with [launch] device = "cpu"'
-        if "accelerate" in sys.modules
-        else "wrap the model first"
-    )
+    if hasattr(model, "_orig_mod"):
+        advice = "register the hook before torch.compile"
+    elif "accelerate" in sys.modules:
+        advice = 'Accelerate does so if it runs several processes, on the CPU only with [launch] device = "cpu"'
+    else:
+        advice = "wrap the model first"
     raise TypeError(
         "hookline.register takes a model of DistributedDataParallel, FullyShardedDataParallel or fully_shard, not "
         f"{type(model).__name__}: {advice}"

@@ -211,8 +211,8 @@ TEST(ConfigWhere, NamesTheFileThatLaunchReads) {
   const std::string own = (sandbox.folder.path() / "xdg/hookline/config.toml").string();
   EXPECT_EQ(sandbox.run({"config", "where"}).out,
             "hookline.toml (the current folder): not there\n" + own +
-                " (XDG_CONFIG_HOME): not there\nno file is read: all values have their defaults, but for "
-                "environment and command line\n");
+                " (XDG_CONFIG_HOME): not there\nno file is read: all values have their defaults, unless "
+                "the environment or the command line sets them\n");
   sandbox.folder.write("xdg/hookline/config.toml", "[logging]\nprefix_template = \"mine \"\n");
   EXPECT_EQ(sandbox.run({"config", "where"}).out,
             "hookline.toml (the current folder): not there\n" + own + " (XDG_CONFIG_HOME): read\n");

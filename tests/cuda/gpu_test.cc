@@ -226,9 +226,10 @@ TEST_F(Gpu, NamesTheHookWhenPowerSgdIsGivenNaN) {
         const at::Tensor good = torch::ones({64, 64}, at::kCUDA);
         for (int step = 0; step < 3; ++step) testing::communicate(model, {good});
         testing::communicate(model, {good / 0 * 0});
-        EXPECT_THAT(failure_of([&] { testing::communicate(model, {good}); }),
-                    ::testing::AllOf(HasSubstr("power_sgd can't carry NaN or infinity, "),
-                                     HasSubstr(", and the gradients of the step before held some")));
+        EXPECT_THAT(
+            failure_of([&] { testing::communicate(model, {good}); }),
+            ::testing::AllOf(HasSubstr("power_sgd can't handle NaN or infinity, "),
+                             HasSubstr(", and the gradients of the step before contained one of them")));
       },
       placement);
 }

@@ -57,7 +57,7 @@ TEST(RunStore, NamesTheRanksThatDoNotJoin) {
     wait_until_all_joined(*store, 0, 4, std::chrono::milliseconds(300));
     ADD_FAILURE() << "it waited for nobody";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), StartsWith("ranks 1 and 3 did not join the run within 0.3"));
+    EXPECT_THAT(error.what(), StartsWith("ranks 1 and 3 did not join the run in the 0.3"));
   }
   other.join();
 }

@@ -358,7 +358,7 @@ TEST(Ddp, ExplainsHowToExposeTensorsOfAnUnknownStruct) {
     static_assert(!KnownOutput<std::tuple<Opaque, int>> && !KnownOutput<std::vector<Opaque>>);
     static_assert(KnownOutput<std::map<std::string, std::vector<std::tuple<at::Tensor, int, Scores>>>>);
     EXPECT_THAT(failure_of([&] { searching.forward(of_rank(*world)); }),
-                HasSubstr(": beside its type, define visit_tensors(Output&, visit), which calls visit for "
+                HasSubstr(": beside that type, define visit_tensors(Output&, visit), which calls visit for "
                           "each tensor in it"));
   });
 }

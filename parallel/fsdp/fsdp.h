@@ -45,7 +45,8 @@ struct FsdpOptions {
 /// Throws RunFailed, on every rank, if ranks run different units. Throws Error, on the affected rank only, if
 /// a parameter was replaced or given other memory (torch::load, set_data), if a forward returns a view of a
 /// parameter, or if a parameter, or a view kept of it, is used while not gathered. Outside forward and
-/// Accelerator::backward, the last error is a c10::Error with the same text.
+/// Accelerator::backward, using a parameter or view that is not gathered throws a c10::Error with the same
+/// text instead.
 ///
 /// Keeps the World alive. Not synchronised.
 /// Source: torch.distributed.fsdp.FullyShardedDataParallel of torch 2.11; Zhao et al. 2023, arXiv:2304.11277.

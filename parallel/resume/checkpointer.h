@@ -32,8 +32,8 @@ class Checkpointer {
   /// Finds the checkpoint to resume from by [training] resume; after a failure, a run that keeps checkpoints
   /// resumes from the newest one that it has saved, whatever `resume` says. A collective call if it keeps or
   /// resumes from checkpoints. Throws Error if a named checkpoint does not exist, and ConfigError if the
-  /// folder to save to is in use (after a failure Error, so that the launcher tries again), or holds
-  /// checkpoints of another run.
+  /// folder to save to is in use (on a restart after a failure it throws Error instead, so that the launcher
+  /// tries again), or holds checkpoints of another run.
   Checkpointer(std::shared_ptr<World> world, const TrainingConfig& config, const Attempt& attempt,
                std::shared_ptr<detail::TrainingProgress> progress, std::shared_ptr<TrainingPlace> place);
 

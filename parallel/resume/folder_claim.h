@@ -22,8 +22,9 @@ struct Attempt {
 /// calls are collective.
 class FolderClaim {
  public:
-  /// Throws ConfigError if the folder is in use; after a failure Error, so that the launcher tries again: the
-  /// ranks of the attempt before may take a while to go, on a node that was lost.
+  /// Throws ConfigError if the folder is in use; on a restart after a failure it throws Error instead, so
+  /// that the launcher tries again: the ranks of the attempt before may take a while to go, on a node that
+  /// was lost.
   FolderClaim(std::shared_ptr<World> world, const TrainingConfig& config, const Attempt& attempt);
 
   /// Did an earlier attempt of this launch have it, so that its checkpoints are those of this run?

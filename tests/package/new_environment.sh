@@ -6,6 +6,7 @@
 #   BUILD_ENVIRONMENT           has scikit-build-core
 set -euo pipefail
 packages=("$(realpath "$1")" "$(realpath "$2")")
+charlm=$(realpath "$(dirname "$0")/../../examples/charlm")
 environment=$(realpath "$3") build_environment=$(realpath "$4")
 cd "$(mktemp -d /tmp/hookline-environment.XXXXXX)"
 trap 'rm -rf "$PWD"' EXIT
@@ -29,30 +30,8 @@ grep -q 'has no hooklineConfig.cmake: this is the launcher alone' error
 printf '%s\n' "$environment"/lib/python3*/site-packages "$build_environment"/lib/python3*/site-packages \
   >"$(echo new/lib/python3*/site-packages)/torch.pth"
 pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --no-cache-dir "${packages[1]}"
-cat >train.py <<'PYTHON'
-import hookline
-import torch
-import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-
-dist.init_process_group("gloo")
-net = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Tanh(), torch.nn.Linear(256, 1))
-model = DistributedDataParallel(net, bucket_cap_mb=0.1)
-hook = hookline.register(model, "power_sgd", wrapper="fp16", start_powerSGD_iter=5)
-sgd = torch.optim.SGD(model.parameters(), 0.01)
-for _ in range(20):
-    sgd.zero_grad()
-    model(torch.randn(32, 256)).pow(2).mean().backward()
-    sgd.step()
-values = torch.cat([each.detach().flatten() for each in model.parameters()])
-of_rank_0 = values.clone()
-dist.broadcast(of_rank_0, 0)
-assert torch.equal(values, of_rank_0)
-print(f"{hook.name}: ranks are equal")
-dist.destroy_process_group()
-PYTHON
-hookline launch --processes-per-node 2 train.py | tee trained
-[[ $(grep -c 'power_sgd(rank=1, start=5) in fp16: ranks are equal' trained) == 2 ]]
+hookline launch --config "$charlm/power_sgd.toml" --comm-wrapper fp16 "$charlm/train.py" --epochs 1 --stride 32 | tee trained
+grep -q 'power_sgd(rank=4, start=20) in fp16: 4 buckets, sent ' trained
 
 sed -i 's/^TORCH = .*/TORCH = "1.2.3"/' "$(echo new/lib/python3*/site-packages/hookline_torch/_build.py)"
 if python3 -c 'import hookline_torch' 2>error; then exit 1; fi

@@ -71,7 +71,8 @@ class ShellVariables {
   /// Expands a word that is not split, such as an assignment's value.
   ShellWord one_word(const RawShellWord& raw);
 
-  /// Appends the words that one word of a command becomes. Returns the defaults of those that became nothing.
+  /// Appends the words that one word of a command expands to. Returns the defaults used in those of its parts
+  /// that expand to no word, such as "${MORE:-}".
   ShellDefaults add_fields(const RawShellWord& raw, std::vector<ShellWord>& to);
 
  private:

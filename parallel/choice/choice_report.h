@@ -35,8 +35,8 @@ struct ChoiceReport {
 
 /// An object of these fields except `is_settled` and `measured`; what is not known is null or left out.
 nlohmann::ordered_json to_json(const ChoiceReport& report);
-/// The setting chosen last compared with no hook: {"chosen", "predicted_seconds", "measured_seconds",
-/// "no_hook_seconds"}.
+/// Compares the setting that was chosen last with training without a hook: {"chosen", "predicted_seconds",
+/// "measured_seconds", "no_hook_seconds"}.
 nlohmann::ordered_json brief_json(const ChoiceReport& report);
 
 }  // namespace hookline

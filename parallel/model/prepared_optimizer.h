@@ -19,7 +19,7 @@ namespace detail {
 class TrainingListener {
  public:
   virtual ~TrainingListener() = default;
-  /// Has a prepared model run a step that averages? Always true on one rank.
+  /// True if a prepared model has run a step that averages; always true on one rank.
   virtual bool averages() const = 0;
   virtual void before_step() = 0;
   /// `optimizer`: from 1, in the order of preparation.

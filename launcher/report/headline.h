@@ -19,8 +19,9 @@ struct HeadlinePart {
 using HeadlineLine = std::vector<HeadlinePart>;
 
 /// The headline of each sweep. A row is called the best if all its trials are done, if it has more than one,
-/// and if its spread overlaps with that of no other row whose trials are all done. If there is no other such
-/// row, none is called the best. A row with a single trial is taken to have the best row's spread.
+/// and if its spread overlaps with that of no other row whose trials are all done. If no other row has
+/// all its trials done, none is called the best. A row with a single trial is taken to have the best row's
+/// spread.
 std::vector<HeadlineLine> headline(const SweepResults& results);
 
 }  // namespace hookline

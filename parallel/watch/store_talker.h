@@ -58,7 +58,7 @@ class FailureWatch::Talker {
   const std::chrono::milliseconds peer_timeout_;
   std::uint64_t heartbeats_ = 0;  // written
   Clock::time_point last_heartbeat_;
-  std::optional<Clock::time_point> last_look_;  // for life, since this rank began to wait
+  std::optional<Clock::time_point> last_look_;  // at whether others live, since this rank began to wait
   Liveness<int> watched_;                       // by rank 0 all others, by the others rank 0
   LongWaits long_waits_;                        // by rank 0
   SilentRank quietest_;                         // by rank 0

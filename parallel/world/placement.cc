@@ -21,8 +21,9 @@ namespace {
 struct Loaded {
   const CudaModule* module = nullptr;
   std::string problem =
-      "hookline's CUDA module was not loaded when the program started, since the config that was read then "
-      "asked for the CPU";
+      "hookline's CUDA module was not loaded when the program started, since the config that was read at "
+      "that "
+      "time asked for the CPU";
 };
 
 Loaded load() {

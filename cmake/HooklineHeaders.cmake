@@ -1,5 +1,4 @@
-# Names every library whose headers are missing at once, with its Debian package: find_package(… REQUIRED) would stop at
-# the first.
+# Finds the libraries that every part of hookline needs, and names all that are missing, with their Debian packages.
 find_package(nlohmann_json 3.10 QUIET)
 find_package(spdlog QUIET)
 find_package(CURL QUIET)

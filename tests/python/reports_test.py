@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 HOOKLINE = sys.argv.pop(1)
@@ -50,6 +51,43 @@ class Reports(unittest.TestCase):
         )
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertRegex(ended.stderr, "step 3.*loss 0.5")
+
+    def test_trackers_learn_how_the_script_ends(self):
+        # Each end in a process of its own, without importing torch again.
+        script = textwrap.dedent('''
+            import os, sys
+            from hookline_torch import _rank
+
+            class Reports:
+                def end(self, has_failed):
+                    print(end, has_failed, flush=True)
+
+            _rank._of_this_process()
+            _rank._reports = Reports()
+            for end in ("sys.exit()", "sys.exit(0)", "sys.exit(3)", "sys.exit('why')", "1 / 0", "None"):
+                child = os.fork()
+                if child == 0:
+                    break
+                os.waitpid(child, 0)
+            else:
+                _rank._reports.end = lambda has_failed: None
+                end = "None"
+            eval(end)
+        ''')
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        ends = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+        self.assertEqual(
+            ends,
+            [
+                ["sys.exit()", "False"],
+                ["sys.exit(0)", "False"],
+                ["sys.exit(3)", "True"],
+                ["sys.exit('why')", "True"],
+                ["1 / 0", "True"],
+                ["None", "False"],
+            ],
+            done.stderr,
+        )
 
 
 if __name__ == "__main__":

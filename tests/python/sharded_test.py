@@ -2,6 +2,7 @@
 
 import os
 import unittest
+import unittest.mock as mock
 import warnings
 
 import torch
@@ -157,6 +158,45 @@ class ShardedHooks(unittest.TestCase):
             "hookline.register takes a model of DistributedDataParallel, FullyShardedDataParallel or fully_shard, not "
             "OptimizedModule: register the hook before torch.compile",
         )
+
+    def test_a_backend_with_a_reduce_scatter_in_16_bits(self):
+        # NCCL needs GPUs; this stands for its reduce-scatter.
+        def reduce_scatter(received, sent, group):
+            whole = sent.float()
+            dist.all_reduce(whole, group=group)
+            received.copy_(whole.chunk(dist.get_world_size(group))[dist.get_rank(group)])
+
+        group, size = dist.group.WORLD, dist.get_world_size()
+        generator = torch.Generator().manual_seed(dist.get_rank())
+        gradient = torch.randn(8 * size, generator=generator)
+        exact = gradient.clone()
+        dist.all_reduce(exact)
+        mine = exact.chunk(size)[dist.get_rank()]
+        with mock.patch.multiple(
+            hookline_torch._fsdp, _is_over_gloo=lambda group, device: False, _reduce_scatter=reduce_scatter
+        ):
+            for name in WIRES:
+                for divisor, given in ((size, gradient), (1, gradient), (1, gradient.half())):
+                    with self.subTest(hook=name, divisor=divisor, dtype=given.dtype):
+                        output = torch.empty(8, dtype=given.dtype)
+                        hookline_torch.ShardedHook(name)._scatter(output, given, group, divisor)
+                        torch.testing.assert_close(output.float(), mine / divisor, rtol=2e-2, atol=2e-2)
+
+    def test_parts_with_groups_of_their_own_average_within_them(self):
+        rank = dist.get_rank()
+        pair = dist.new_group([rank // 2 * 2, rank // 2 * 2 + 1], use_local_synchronization=True)
+        options = {"use_orig_params": True, "device_id": torch.device("cpu")}
+        net = make_net()
+        net[0] = FullyShardedDataParallel(net[0], process_group=pair, **options)
+        model = FullyShardedDataParallel(net, **options)
+        hookline.register(model, "fp16")
+        loss_of(model, 0).backward()
+        plain = make_net()
+        loss_of(plain, 0).backward()
+        exact = plain[0].weight.grad.half().float()
+        dist.all_reduce(exact, group=pair)
+        with FullyShardedDataParallel.summon_full_params(model.module[0], with_grads=True):
+            self.assertTrue(torch.equal(model.module[0].module.weight.grad, exact / 2))
 
     def test_training_is_close_to_training_without_a_hook(self):
         models = [sharded_by_function(), sharded_by_function()]

@@ -129,7 +129,7 @@ def register_with_ddp(
     if model._comm_hooks or hasattr(model, "_hookline_hook"):
         raise _C.Error("the model has a communication hook already: a second can't be registered")
     parameters = [each for each in model._module_parameters if each.requires_grad]
-    if "power" in hook.lower() and parameters[0].is_cuda:
+    if hook.lower() in ("power_sgd", "batched_power_sgd") and parameters[0].is_cuda:
         raise _C.Error(
             "hookline's PowerSGD needs hookline's CUDA module on a GPU, which Python can't load yet: "
             "use the hooks fp16 or bf16, or PyTorch's powerSGD_hook"

@@ -52,7 +52,7 @@ class ShardedHook:
         does not support float16, and sends as much as an all-reduce.
         """
         size = dist.get_world_size(group)
-        if group._get_backend(gradient.device).name() == "gloo":
+        if _is_over_gloo(group, gradient.device):
             sent = gradient.to(self._wire)
             received = torch.empty_like(sent)
             dist.all_to_all_single(received, sent, group=group)
@@ -77,6 +77,10 @@ class ShardedHook:
 
 
 _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+
+def _is_over_gloo(group: dist.ProcessGroup, device: torch.device) -> bool:
+    return group._get_backend(device).name() == "gloo"  # dist.get_backend() may say "cpu:gloo" or "undefined"
 
 
 def _divisor_before(size: int) -> int:

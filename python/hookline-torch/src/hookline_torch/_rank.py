@@ -9,6 +9,7 @@ import sys
 from hookline_torch import _C, _ddp, _sent
 
 _reports: _C.RankReports | None = None
+_exits_with_failure = False
 
 
 def _of_this_process() -> _C.RankReports:
@@ -17,6 +18,7 @@ def _of_this_process() -> _C.RankReports:
         _reports = _C.RankReports()
         atexit.register(_end)
         _write_uncaught_to_error_file()
+        _watch_exit_code()
     return _reports
 
 
@@ -33,9 +35,21 @@ def _write_uncaught_to_error_file() -> None:
     sys.excepthook = write_and_print
 
 
+def _watch_exit_code() -> None:
+    """Nothing else says at the end of the program with which code it exits."""
+    exit_now = sys.exit
+
+    def remember_and_exit(code=None):
+        global _exits_with_failure
+        _exits_with_failure = code not in (None, 0)
+        exit_now(code)
+
+    sys.exit = remember_and_exit
+
+
 def _end() -> None:
-    # The interpreter has set this if an exception ends the program.
-    _reports.end(hasattr(sys, "last_value"))
+    # The interpreter has set last_value if an exception other than SystemExit ends the program.
+    _reports.end(_exits_with_failure or hasattr(sys, "last_value"))
 
 
 def step(number: int | None = None, *, loss: float | None = None) -> None:

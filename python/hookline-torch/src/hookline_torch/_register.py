@@ -38,7 +38,8 @@ def register(
     matrix_approximation_rank=2)``.
 
     `model` is a DistributedDataParallel model. FullyShardedDataParallel and modules that ``fully_shard`` has
-    sharded take ``"fp16"`` and ``"bf16"``, the precision in which their gradients travel.
+    sharded, of which it must be the outermost, take ``"fp16"`` and ``"bf16"``, the precision in which their
+    gradients travel.
 
     Call it on every rank, with the same arguments, before the model's first forward. `wrapper` is the precision
     in which the hook works: ``"no"``, ``"fp16"`` or ``"bf16"``. `plugins` are shared libraries that bring hooks

@@ -18,21 +18,20 @@ at::Tensor part_of(const at::Tensor& whole, std::int64_t stride) {
 CompressionError::CompressionError(std::shared_ptr<Comm> comm, Watch watch)
     : comm_(std::move(comm)), watch_(std::move(watch)) {}
 
-std::shared_ptr<CompressionError::Sample> CompressionError::sample(const at::Tensor& bucket, bool is_first,
-                                                                   bool is_last) {
-  auto sample = std::make_shared<Sample>();
+FuturePtr CompressionError::run(const c10d::GradBucket& bucket, const std::function<FuturePtr()>& run_hook) {
+  const at::Tensor& gradients = bucket.getBuffer();
+  const auto sample = std::make_shared<Sample>();
   // The stride is odd: an even one may be a multiple of a matrix's width, and would sample a single column.
-  sample->stride = ((bucket.numel() + kMostElements - 1) / kMostElements) | 1;
-  sample->exact = comm_->all_reduce(part_of(bucket, sample->stride).to(at::kFloat).div(comm_->world_size()));
-  const std::lock_guard lock(mutex_);
-  if (is_first) samples_.clear();
-  samples_.push_back(sample);
-  is_whole_ = is_last;
-  return sample;
-}
-
-FuturePtr CompressionError::taken(const FuturePtr& result, std::shared_ptr<Sample> sample) {
-  return then(result, [sample = std::move(sample)](const at::Tensor& averaged) {
+  sample->stride = ((gradients.numel() + kMostElements - 1) / kMostElements) | 1;
+  sample->exact =
+      comm_->all_reduce(part_of(gradients, sample->stride).to(at::kFloat).div(comm_->world_size()));
+  {
+    const std::lock_guard lock(mutex_);
+    if (bucket.getIndex() == 0) samples_.clear();
+    samples_.push_back(sample);
+    is_whole_ = bucket.isLast();
+  }
+  return then(run_hook(), [sample](const at::Tensor& averaged) {
     sample->averaged = part_of(averaged.view(-1), sample->stride).clone();
     sample->has_averaged = true;
     return averaged;

@@ -18,15 +18,15 @@ FuturePtr GuardedHook::runHook(c10d::GradBucket& bucket) {
   const bool is_measured = error_ && CompressionError::measures(steps_->count() - first_);
   return steps_->reduce(bucket.getBuffer().numel(), name_, [&] {
     if (recorder_) recorder_->take(GradBucket(bucket));
-    std::shared_ptr<CompressionError::Sample> sample;
-    if (is_measured) sample = error_->sample(bucket.getBuffer(), bucket.getIndex() == 0, bucket.isLast());
-    if (!carried_.empty()) {
-      const at::Tensor& held_back = carried_.at(bucket.getIndex());
-      if (held_back.defined()) bucket.getBufferRef().add_(held_back);
-      if (bucket.isLast()) carried_.clear();
-    }
-    const FuturePtr result = hook_->runHook(bucket);
-    return sample ? CompressionError::taken(result, std::move(sample)) : result;
+    const auto run_hook = [&] {
+      if (!carried_.empty()) {
+        const at::Tensor& held_back = carried_.at(bucket.getIndex());
+        if (held_back.defined()) bucket.getBufferRef().add_(held_back);
+        if (bucket.isLast()) carried_.clear();
+      }
+      return hook_->runHook(bucket);
+    };
+    return is_measured ? error_->run(bucket, run_hook) : run_hook();
   });
 }
 

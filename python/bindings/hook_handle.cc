@@ -74,10 +74,8 @@ FuturePtr HookHandle::run(c10d::GradBucket& bucket) {
     }
     if (bucket.isLast()) buckets_ = buckets_of_step_;
   }
-  if (!is_measured) return hook_->runHook(bucket);
-  std::shared_ptr<CompressionError::Sample> sample =
-      error_->sample(bucket.getBuffer(), bucket.getIndex() == 0, bucket.isLast());
-  return CompressionError::taken(hook_->runHook(bucket), std::move(sample));
+  const auto run_hook = [&] { return hook_->runHook(bucket); };
+  return is_measured ? error_->run(bucket, run_hook) : run_hook();
 }
 
 BucketParameters HookHandle::parameters_of(const BucketPositions& buckets) const {

@@ -86,17 +86,16 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
       {"HOOKLINE_CONFIG", folder / kResolvedForRanks},
       {"HOOKLINE_RUN_DIR", folder},
   };
-  const bool malloc_is_set_up = std::any_of(base.begin(), base.end(), [](const std::string& entry) {
-    return is_variable(entry, kMallocVariables[0]) || is_variable(entry, kMallocVariables[1]) ||
-           is_variable(entry, "GLIBC_TUNABLES");
-  });
-  if (!malloc_is_set_up) {
+  const auto is_set = [&base, outer = of_outer_launcher(base)](const char* name) {
+    return std::any_of(base.begin(), base.end(), [&](const std::string& entry) {
+      return is_variable(entry, name) && !holds(outer, entry);
+    });
+  };
+  if (!is_set(kMallocVariables[0]) && !is_set(kMallocVariables[1]) && !is_set("GLIBC_TUNABLES")) {
     for (const char* name : kMallocVariables) ours.emplace_back(name, kNoThreshold);
   }
   // Accelerate trains each process alone on the CPU without it, as `accelerate launch --cpu` knows.
-  const auto is_of_accelerate = [](const std::string& entry) { return is_variable(entry, kAccelerateOnCpu); };
-  if (place.is_on_cpu && std::none_of(base.begin(), base.end(), is_of_accelerate))
-    ours.emplace_back(kAccelerateOnCpu, "true");
+  if (place.is_on_cpu && !is_set(kAccelerateOnCpu)) ours.emplace_back(kAccelerateOnCpu, "true");
   if (!node.launch_id.empty()) ours.emplace_back("HOOKLINE_LAUNCH_ID", node.launch_id);
   if (rank == 0 && place.store_descriptor >= 0)
     ours.emplace_back(kStoreVariable, std::to_string(place.store_descriptor));
@@ -106,11 +105,6 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (node.has_agent_store) ours.emplace_back(kAgentStoreVariable, "True");
   // Without these variables, PyTorch's Gloo uses the interface of the address that the host's name resolves
   // to, and NCCL guesses.
-  const auto is_set = [&base, outer = of_outer_launcher(base)](const char* name) {
-    return std::any_of(base.begin(), base.end(), [&](const std::string& entry) {
-      return is_variable(entry, name) && !holds(outer, entry);
-    });
-  };
   const bool names_gloo = node.has_agent_store && !is_set(kGlooInterface);
   const bool names_nccl = node.nodes > 1 && !is_set(kNcclInterface) && !nccl_conf_names_interface(base);
   if (!node.interface.empty() && (names_gloo || names_nccl)) {

@@ -7,7 +7,6 @@ import os
 import pickle
 import threading
 import time
-import unittest
 import warnings
 import weakref
 
@@ -52,16 +51,11 @@ def gradient_bytes(model):
     return sum(each.numel() * each.element_size() for each in model.parameters())
 
 
-class Hooks(unittest.TestCase):
+class Hooks(on_ranks.TestCase):
     def expect_equal_ranks(self, values):
         of_rank_0 = values.clone()
         dist.broadcast(of_rank_0, 0)
         self.assertTrue(torch.equal(values, of_rank_0), "ranks differ")
-
-    def expect_error(self, text, call):
-        with self.assertRaises(hookline.Error) as caught:
-            call()
-        self.assertEqual(str(caught.exception), text)
 
     def test_every_hook_and_wrapper_keeps_ranks_equal(self):
         for row in BUILT_IN:

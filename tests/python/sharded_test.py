@@ -1,7 +1,6 @@
 """hookline's hooks in sharded models of PyTorch. Every rank of `hookline launch` runs all of these tests."""
 
 import os
-import unittest
 import unittest.mock as mock
 import warnings
 
@@ -61,12 +60,7 @@ def elements(net):
     return sum(each.numel() for each in net.parameters())
 
 
-class ShardedHooks(unittest.TestCase):
-    def expect_error(self, text, call):
-        with self.assertRaises(hookline.Error) as caught:
-            call()
-        self.assertEqual(str(caught.exception), text)
-
+class ShardedHooks(on_ranks.TestCase):
     def expect_bytes(self, hook, least):
         # Parameters are padded to a multiple of the number of ranks.
         self.assertGreaterEqual(hook.bytes_sent, least)

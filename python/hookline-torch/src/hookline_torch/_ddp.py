@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 import weakref
 from typing import Any
@@ -14,15 +13,14 @@ from hookline_torch import _C, _sent
 
 Option = bool | int | float | str | list[str]
 
-_hooks: weakref.WeakSet[Hook] = weakref.WeakSet()
-_numbers = itertools.count()
+_hooks: weakref.WeakValueDictionary[int, Hook] = weakref.WeakValueDictionary()  # in the order of registration
 
 
 def errors_to_log() -> list[float]:
     """Compression errors that have been measured since the last call, one for each hook that has a new one, in
     the order of registration."""
     errors = []
-    for hook in sorted(_hooks, key=lambda each: each._number):
+    for hook in list(_hooks.values()):
         error = hook.compression_error
         if not hook._is_error_logged:
             hook._is_error_logged = True
@@ -39,8 +37,7 @@ class Hook:
         self._model = weakref.ref(model)
         self._error: float | None = None
         self._is_error_logged = True
-        self._number = next(_numbers)
-        _hooks.add(self)
+        _hooks[id(self)] = self
         _sent.count(self, handle.bytes_sent)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Hook:

@@ -1,4 +1,4 @@
-# A libtorch of another version, a folder without any, and missing libraries, each with what the user is told.
+# A libtorch of another version, a folder without any, and missing libraries, each with the message that the user gets.
 include(${CMAKE_CURRENT_LIST_DIR}/common.cmake)
 
 file(REMOVE_RECURSE ${WORK}/to-be-refused)

@@ -213,6 +213,10 @@ class ShardedHooks(on_ranks.TestCase):
             self.expect_error(
                 "fp16: unknown option 'rank': it has none", lambda: hookline.register(model, "fp16", rank=2)
             )
+            self.expect_error(
+                "a sharded model calls its hook from Python: leave native=True out",
+                lambda: hookline.register(model, "fp16", native=True),
+            )
             hookline.register(model, "fp16")
             self.expect_error(
                 "the model has a communication hook already: a second can't be registered",

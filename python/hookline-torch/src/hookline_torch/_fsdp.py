@@ -58,7 +58,7 @@ class ShardedHook:
             dist.all_to_all_single(received, sent, group=group)
             output.copy_(received.view(size, -1).sum(0, dtype=torch.float32).div_(divisor))
         else:
-            # Gradients that have the wire's precision already, fully_shard has divided.
+            # fully_shard divides gradients by itself if they are in the wire's precision anyway.
             before = 1 if gradient.dtype == self._wire and divisor == 1 else _divisor_before(size)
             sent = gradient.div(before).to(self._wire)
             received = torch.empty_like(output, dtype=self._wire)
@@ -84,7 +84,8 @@ def _is_over_gloo(group: dist.ProcessGroup, device: torch.device) -> bool:
 
 
 def _divisor_before(size: int) -> int:
-    """What gradients are divided by before they are summed, so that no sum overflows; the rest after it. Source:
+    """An average is the sum of `size` gradients divided by `size`. Returns the divisor for before the sum, so that no
+    sum overflows; what remains of `size` divides the sum. Source:
     torch.distributed.algorithms._comm_hooks.default_hooks.DefaultState."""
     before = 1
     while size % before == 0 and size / before > before:
@@ -136,13 +137,17 @@ def is_sharded(model: torch.nn.Module) -> bool:
     return fsdp is not None and isinstance(model, (fsdp.FullyShardedDataParallel, fsdp.FSDPModule))
 
 
-def register_with_fsdp(model: torch.nn.Module, hook: str, wrapper: str, options: dict[str, Any]) -> ShardedHook:
+def register_with_fsdp(
+    model: torch.nn.Module, hook: str, wrapper: str, native: bool, options: dict[str, Any]
+) -> ShardedHook:
     """`register` for a sharded model."""
     from torch.distributed.fsdp import FSDPModule
 
     if hook not in _WIRE or wrapper != "no":
         name = hook if wrapper == "no" else f"{hook} in {wrapper}"
         raise _C.Error(f"a sharded model takes the hooks fp16 and bf16, not {name}: the others need whole gradients")
+    if native:
+        raise _C.Error("a sharded model calls its hook from Python: leave native=True out")
     if options:
         raise _C.Error(f"{hook}: unknown option '{next(iter(options))}': it has none")
     if getattr(model, "_hookline_hook", None) is not None:

@@ -37,28 +37,31 @@ def register(
     """Registers a communication hook by its name: ``register(model, "power_sgd", wrapper="fp16",
     matrix_approximation_rank=2)``.
 
-    `model` is a DistributedDataParallel model. FullyShardedDataParallel and modules that ``fully_shard`` has
-    sharded, of which it must be the outermost, take ``"fp16"`` and ``"bf16"``, the precision in which their
-    gradients travel.
+    `model` is a DistributedDataParallel model, or the outermost module of a sharded one
+    (FullyShardedDataParallel or ``fully_shard``). A sharded model takes ``"fp16"`` and ``"bf16"``, the precision in
+    which its gradients travel.
 
     Call it on every rank, with the same arguments, before the model's first forward. `wrapper` is the precision
     in which the hook works: ``"no"``, ``"fp16"`` or ``"bf16"``. `plugins` are shared libraries that bring hooks
-    of their own. With `native`, the model's Reducer calls the hook without Python in between; a sharded model
-    takes no notice of it.
+    of their own. With `native`, the model's Reducer calls the hook without Python in between, which a sharded
+    model can't do.
 
-    Raises `Error` for an unknown name, an option that the hook doesn't have or that is out of range, and a model
-    that has a hook already; `TypeError` for a model that isn't wrapped.
+    Raises `Error` for an unknown name, an option that the hook doesn't have or that is out of range, `native` for a
+    sharded model, and a model that has a hook already; `TypeError` for a model that isn't wrapped.
     """
     for plugin in plugins:
         _C.load_plugin(os.fspath(plugin))
     if is_sharded(model):
-        return register_with_fsdp(model, hook, wrapper, options)
+        return register_with_fsdp(model, hook, wrapper, native, options)
     if isinstance(model, DistributedDataParallel):
         return register_with_ddp(model, hook, wrapper, native, options)
     if hasattr(model, "_orig_mod"):
         advice = "register the hook before torch.compile"
     elif "accelerate" in sys.modules:
-        advice = 'Accelerate does so if it runs several processes, on the CPU only with [launch] device = "cpu"'
+        advice = (
+            "Accelerate wraps a model only if it runs several processes, and on the CPU only if the launch has "
+            'device = "cpu"'
+        )
     else:
         advice = "wrap the model first"
     raise TypeError(

@@ -86,6 +86,7 @@ class Hooks(on_ranks.TestCase):
         train(model, STEPS)
         self.assertLess(hook.bytes_sent - before, STEPS * gradient_bytes(model) // 8)
         self.assertGreater(len(hook.state_dict()["buckets"]), 1)
+        self.assertEqual(set(hook.bytes_by_stage), {"gradients", "q"})
         self.assertEqual(sum(hook.bytes_by_stage.values()), hook.bytes_sent)
         self.assertEqual(hook.name, f"power_sgd(rank=2, start={START}) in fp16")
 
@@ -207,6 +208,12 @@ class Hooks(on_ranks.TestCase):
                     hookline.register(model, "failing", plugins=[plugin], native=native, in_callback=in_callback)
                     with self.assertRaisesRegex(RuntimeError, text):
                         train(model, 1)
+        model = make_model()
+        hookline.register(model, "failing", plugins=[plugin], opens_channel=True)
+        with self.assertRaisesRegex(
+            RuntimeError, "the hook opens its channel 'hook-1-late' after it was built: open channels in its constructor"
+        ):
+            train(model, 1)
         model = make_model()
         hookline.register(model, "power_sgd", start_powerSGD_iter=2)
         train(model, 3)

@@ -69,7 +69,7 @@ class Hook:
 
     @property
     def bytes_by_stage(self) -> dict[str, int]:
-        """The same by stage of the hook: ``{"gradients": …, "P": …, "Q": …}``."""
+        """The same by channel of the hook: ``"gradients"``, and for PowerSGD ``"q"``, what it sends of its factors Q."""
         return self._handle.bytes_by_stage()
 
     @property

@@ -16,9 +16,9 @@ bool is_refused(const fs::path& path, int mode) {
 }
 
 AccessProblem words(const fs::path& path, const char* may_not, const fs::path& folder, const char* mode) {
-  const std::string what =
+  const std::string why =
       "this user may not " + std::string(may_not) + " the folder '" + folder.string() + "'";
-  return {path == folder ? what : "'" + path.string() + "' can't be reached: " + what,
+  return {path == folder ? why : "'" + path.string() + "' can't be reached: " + why, why,
           std::string("ask its owner for access (chmod ") + mode + "), or choose another folder"};
 }
 

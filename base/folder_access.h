@@ -20,9 +20,10 @@ class FolderAccessError : public Error {
 /// exist.
 std::string access_problem(const std::filesystem::path& path);
 
-/// The same in two parts: what is wrong, and what to do.
+/// The same in parts: what is wrong, and what to do. `why` is what is wrong without `path`: "this user may
+/// not enter the folder '/a'".
 struct AccessProblem {
-  std::string what, advice;
+  std::string what, why, advice;
 };
 std::optional<AccessProblem> find_access_problem(const std::filesystem::path& path);
 

@@ -48,7 +48,7 @@ void add_plugin(const std::filesystem::path& file, const std::string& program_bu
   const std::string name = "plug-in '" + file.string() + "'";
   std::error_code error;
   if (const auto access = find_access_problem(file))
-    throw PluginError("plug-in " + access->what, access->advice);
+    throw PluginError(name + " can't be reached: " + access->why, access->advice);
   const bool is_there = std::filesystem::exists(file, error);
   if (error) throw PluginError(name + " can't be read", error.message());
   if (!is_there) {

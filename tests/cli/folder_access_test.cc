@@ -176,6 +176,14 @@ TEST(LockedFolder, HasTheseExactMessages) {
   EXPECT_EQ(stranger.run({"report", "locked"}).err,
             "hookline: error: this user may not enter the folder 'locked'\n"
             "  ask its owner for access (chmod a+rx), or choose another folder\n");
+  EXPECT_EQ(
+      stranger.run({"hooks", "list", "--plugin", "locked/plugin.so"}).err,
+      "hookline: error: plug-in 'locked/plugin.so' can't be reached: this user may not enter the folder "
+      "'locked': ask its owner for access (chmod a+x), or choose another folder\n");
+  EXPECT_EQ(
+      stranger.run({"hooks", "list", "--plugin", "locked"}).err,
+      "hookline: error: plug-in 'locked' can't be reached: this user may not enter the folder 'locked': "
+      "ask its owner for access (chmod a+rx), or choose another folder\n");
   if (geteuid() == 0) fs::permissions(stranger.folder.path() / "locked", static_cast<fs::perms>(0711));
   if (geteuid() != 0) fs::permissions(stranger.folder.path() / "locked", static_cast<fs::perms>(0311));
   EXPECT_EQ(stranger.run({"checkpoint", "inspect", "locked"}).err,

@@ -5,6 +5,7 @@
 #include "config/print.h"
 #include "config/starting_file.h"
 #include "tests/config/config_fixture.h"
+#include "tests/support/sanitized.h"
 
 namespace hookline {
 namespace {
@@ -93,7 +94,9 @@ TEST(Edit, ChangesEachKeyOfAStartingFileAndBack) {
   const TempFolder folder;
   const std::string start = starting_file(Catalog::built_in());
   EXPECT_EQ(report_of(start), "");
-  for (const ShownValue& value : shown_values(resolve_text(start).config)) {
+  const std::vector<ShownValue> values = shown_values(resolve_text(start).config);
+  for (std::size_t i = 0; i < values.size(); i += testing::kSanitized ? 4 : 1) {
+    const ShownValue& value = values[i];
     KeyPath path = {value.table.substr(0, value.table.find('.'))};
     if (value.table.find('.') != std::string::npos)
       path.push_back(value.table.substr(value.table.find('.') + 1));

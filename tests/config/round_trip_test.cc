@@ -171,7 +171,7 @@ TEST_F(RoundTrip, KeepsGeneratedConfigs) {
   const Catalog catalog = catalog_with_program_hook();
   Generator generator(11);
   int valid = 0;
-  constexpr int kConfigs = testing::kSanitized ? 250 : 1000;
+  constexpr int kConfigs = testing::kSanitized ? 100 : 1000;
   for (int i = 0; i < kConfigs && !HasFailure(); ++i) {
     const std::string text = generator.config(catalog);
     SCOPED_TRACE(text);

@@ -157,7 +157,7 @@ void OptimizerShards::add(Ddp& ddp, const DdpConfig& config,
     for (const at::Tensor& parameter : ddp.parameters())
       bytes += static_cast<std::int64_t>(parameter.nbytes());
     log::info("[ddp] shard_optimizer: " + config.comm_hook +
-              " averages gradients whole on every rank, so that gathering the parameters adds " +
+              " averages whole gradients on every rank; gathering the parameters therefore adds " +
               bytes_text(bytes / 2) + " to each step");
   }
   const bool is_default = config.comm_hook == "no" && config.comm_wrapper == "no";

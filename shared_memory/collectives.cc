@@ -222,9 +222,9 @@ class SharedCollectives::State {
       return "the ranks exchange parts of different sizes: " + both;
     }
     if (other.type != mine.type) return "the ranks sum tensors of different types: " + both;
-    const auto size = [&](int of) { return std::to_string((of == rank ? other : mine).size); };
-    return "the ranks sum different tensors: " + size(first) + " elements on " + name(first) + ", " +
-           size(second) + " on " + name(second);
+    const auto size = [&](int of) { return (of == rank ? other : mine).size; };
+    return "the ranks sum different tensors: " + count_text(size(first), "element") + " on " + name(first) +
+           ", " + std::to_string(size(second)) + " on " + name(second);
   }
 
   static std::string text_of(const Tag& tag) {

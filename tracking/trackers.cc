@@ -126,7 +126,7 @@ struct Trackers::Queue {
     } catch (const TryAgain& problem) {
       taken = std::min(problem.taken(), batch.size());
       is_away_ = !is_told_ || is_away_;
-      tell(problem.what(), "; training continues, and it is tried again");
+      tell(problem.what(), "; training continues, and they are sent again later");
       return true;
     } catch (const std::exception& problem) {
       tell(problem.what(), "; training continues without what is lost");

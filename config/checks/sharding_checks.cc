@@ -37,10 +37,12 @@ class ShardingChecks {
       refuse_with_strategy("ddp.comm_wrapper", "[ddp] comm_wrapper " + to_text(config_.ddp.comm_wrapper),
                            in_half);
     if (config_.ddp.shard_optimizer)
-      refuse_with_strategy(kOptimizer, "[ddp] shard_optimizer",
-                           "a sharded model's optimizer steps each rank's pieces anyway: leave it out");
+      refuse_with_strategy(
+          kOptimizer, "[ddp] shard_optimizer",
+          "a sharded model's optimizer steps each rank's pieces anyway: leave shard_optimizer out");
     if (!config_.training.record_gradients.empty())
-      refuse_with_strategy("training.record_gradients", "record_gradients", whole + "leave it out");
+      refuse_with_strategy("training.record_gradients", "record_gradients",
+                           whole + "leave record_gradients out");
     const DdpConfig defaults;
     const std::pair<const char*, bool> of_ddp[] = {
         {"ddp.broadcast_buffers", config_.ddp.broadcast_buffers != defaults.broadcast_buffers},
@@ -92,7 +94,7 @@ class ShardingChecks {
 
   void refuse_with_strategy(const std::string& key, const std::string& what, const std::string& note) {
     refuse(key, kStrategy, what + " does not work with sharding_strategy " + strategy_,
-           note + ", or sharding_strategy = \"no_shard\"");
+           note + ", or set sharding_strategy = \"no_shard\"");
   }
 
   const Collected& collected_;

@@ -72,8 +72,9 @@ std::vector<OptionRow> power_sgd_options() {
   std::vector<OptionRow> options = batched_power_sgd_options();
   options.insert(
       options.begin() + 2,
-      number_option("min_compression_rate", 2, 0,
-                    "Compress a gradient only if it shrinks by more than this factor. Usual: 1 to 4."));
+      number_option(
+          "min_compression_rate", 2, 0,
+          "Compress a gradient only if that makes it smaller by more than this factor. Usual: 1 to 4."));
   options.push_back(boolean_option(
       "batch_tensors_with_same_shape", false,
       "Draw the random Qs of equal shapes as one batch, as PyTorch's option of this name does."));

@@ -69,7 +69,7 @@ void share_out(const Items& items, std::int64_t grain, Run run) {
 /// neighbouring ranges of units.
 std::int64_t units_of(std::int64_t elements, std::int64_t unit) { return (elements + unit - 1) / unit; }
 
-/// Calls run(matrix, first row, last row).
+/// Calls run(matrix, first row, the row after the last).
 template <typename Run>
 void share_out_rows(const Matrices& matrices, Run run) {
   share_out(matrices, kMatrixGrain, [&](std::size_t i, std::int64_t begin, std::int64_t end) {
@@ -78,7 +78,7 @@ void share_out_rows(const Matrices& matrices, Run run) {
   });
 }
 
-/// Calls run(matrix, first column, last column).
+/// Calls run(matrix, first column, the column after the last).
 template <typename Run>
 void share_out_columns(const Matrices& matrices, Run run) {
   constexpr std::int64_t kColumns = 16;  // one or two cache lines, which two threads should not both write

@@ -146,11 +146,13 @@ RunEnd wait_for(const Sentinel& sentinel, int requests, Signals& signals) {
   return end;
 }
 
-std::string pids_of(const std::vector<SeenProcess>& processes) {
-  std::string text;
+/// How to find the processes that a message speaks of.
+std::string place_of(const std::vector<SeenProcess>& processes) {
+  std::string pids;
   for (const SeenProcess& process : processes)
-    text += (text.empty() ? "" : ", ") + std::to_string(process.pid);
-  return text.empty() ? "none that /proc shows" : text;
+    pids += (pids.empty() ? "" : ", ") + std::to_string(process.pid);
+  if (pids.empty()) return "; /proc does not show which ones";
+  return ": " + pids + "; look at them with: ps -o pid,stat,wchan,args -p PID";
 }
 
 std::vector<SeenProcess> others_than(const std::set<pid_t>& pids, std::vector<SeenProcess> processes) {
@@ -188,9 +190,8 @@ int run_in_agent(Signals& signals, RunBounds& bounds, const std::function<int()>
                    : end.sentinel_was_killed ? exit_code(Signalled{SIGKILL})
                                              : end.told;
   if (!is_clean && !was_killed) {
-    log::error("processes that the ranks started are still running, and SIGKILL does not end them: " +
-               pids_of(others_than({sentinel.pid(), sentinel.agent()}, descendants())) +
-               "; look at them with: ps -o pid,stat,wchan,args -p PID");
+    log::error("processes that the ranks started are still running, and SIGKILL does not end them" +
+               place_of(others_than({sentinel.pid(), sentinel.agent()}, descendants())));
     // The kernel ends what is left along with the namespace. Until then the sentinel would hold standard
     // error open.
     if (!has_ended && bounds.are_isolating()) kill(sentinel.pid(), SIGKILL);

@@ -98,11 +98,10 @@ void end_tracked_run(const RunConfig& config, const std::filesystem::path& run_f
     report.problem = failure.what();
   }
   if (report.problem.empty()) return;
-  log::warning(report.says_what_to_do
-                   ? report.problem
-                   : "could not report to MLflow that the run is " + status + ": " + report.problem +
-                         "; it may show the run as RUNNING forever. Which run it is: '" +
-                         (run_folder / kMlflowNote).string() + "'");
+  log::warning(report.says_what_to_do ? report.problem
+                                      : "could not report to MLflow that the run is " + status + ": " +
+                                            report.problem + "; it may show the run as RUNNING forever. '" +
+                                            (run_folder / kMlflowNote).string() + "' has the run's id");
 }
 
 }  // namespace hookline

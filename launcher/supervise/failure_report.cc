@@ -28,15 +28,12 @@ std::string when_finished(const FinishedRank& rank) {
   return "with code 0" + (rank.step ? " at step " + std::to_string(*rank.step) : std::string());
 }
 
-/// "rank 2 had exited with code 0 at step 3, rank 4 had exited with code 0"
-std::string finished_text(const std::vector<FinishedRank>& ranks, const char* verb) {
-  constexpr std::size_t kMostNamed = 8;
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size() && i < kMostNamed; ++i)
-    text += (i == 0 ? "" : ", ") + ("rank " + std::to_string(ranks[i].rank)) + " " + verb + " " +
-            when_finished(ranks[i]);
-  if (ranks.size() > kMostNamed) text += " and " + std::to_string(ranks.size() - kMostNamed) + " more";
-  return text;
+/// "rank 2 had exited with code 0 at step 3 and rank 4 had exited with code 0"
+std::string finished_text(const std::vector<FinishedRank>& ranks, const std::string& verb) {
+  std::vector<std::string> texts;
+  for (const FinishedRank& each : ranks)
+    texts.push_back("rank " + std::to_string(each.rank) + " " + verb + " " + when_finished(each));
+  return list_text(texts);
 }
 
 /// For a rank that is stuck: do the others wait for it, or does it wait for others?
@@ -76,7 +73,7 @@ std::string failure_details(const Failure& failure) {
   // A collective needs every rank: this rank failed because another one had left.
   if (!is_stuck && failure.was_waiting && !failure.finished_ranks.empty())
     text += ", after " + finished_text(failure.finished_ranks, "had exited") +
-            " while others were waiting in a collective";
+            ", while others were waiting in a collective";
   const auto* signalled = std::get_if<Signalled>(&cause.outcome);
   if (signalled && signalled->signal == SIGKILL) text += why_killed(failure.memory_ran_out);
   if (signalled && signalled->signal == SIGUSR1)
@@ -94,7 +91,7 @@ std::string failure_details(const Failure& failure) {
   if (!failure.error_file_problem.empty())
     text += "\n  its error file is not shown: " + failure.error_file_problem;
   if (!is_stuck && !failure.was_waiting && !failure.finished_ranks.empty())
-    text += "\n  " + finished_text(failure.finished_ranks, "had exited") + " before";
+    text += "\n  before that, " + finished_text(failure.finished_ranks, "had exited");
   for (const int rank : failure.stopped_ranks)
     text += "\n  rank " + std::to_string(rank) +
             " was stopped then, by a signal or a debugger: the others may have waited for it";

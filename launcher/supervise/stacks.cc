@@ -142,7 +142,7 @@ void StackWriters::start(std::vector<StackOrder> orders, Clock::time_point now) 
 }
 
 void StackWriters::begin(const StackOrder& order, Clock::time_point now) {
-  if (!is_running(order.process)) return miss(order, "it ended before gdb could look");
+  if (!is_running(order.process)) return miss(order, "a process ended before gdb could look");
   const int threads = threads_of(order.process);
   try {
     running_.push_back({order, start_gdb(order.process, order.file), now + patience_, false, threads});

@@ -34,7 +34,7 @@ bool take_in_result(const fs::path& folder, const Yardstick& by, Trial& trial, S
 void set_unreadable_aside(const fs::path& folder, const Trial& trial, const std::string& why) {
   const fs::path kept = set_aside(folder_of_trial(folder, trial.planned.id));
   log::warning("the result of the trial " + trial.planned.id + " is lost: " + why +
-               "; the trial waits again, and all that it left behind is kept in '" + kept.string() + "'");
+               "; the trial is to run again, and all that it left behind is kept in '" + kept.string() + "'");
 }
 
 std::vector<Trial> known_trials(const fs::path& folder, const SweepPlan& plan, const Yardstick& by,
@@ -69,7 +69,7 @@ std::vector<Trial> recorded_trials(const fs::path& folder, const SweepPlan& plan
       if (const auto found = read_result(folder_of_trial(folder, planned.id), planned.id))
         trial.result = *found;
     } catch (const UnreadableResult& error) {
-      log::warning(error.what() + std::string(": its trial waits again"));
+      log::warning(error.what() + std::string(": its trial is to run again"));
     }
     trials.push_back(std::move(trial));
   }

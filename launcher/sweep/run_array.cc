@@ -100,7 +100,7 @@ class ArraySweep {
     }
     line_.erase();
     if (lost_ > 0)
-      log::info(count_text(lost_, "trial") + (lost_ == 1 ? " waits" : " wait") + " again; " +
+      log::info(count_text(lost_, "trial") + (lost_ == 1 ? " is" : " are") + " to run again; " +
                 run_.same_command() + " submits " + (lost_ == 1 ? "it" : "them"));
     return {any_failed(trials_) || lost_ > 0, std::nullopt};
   }
@@ -176,7 +176,7 @@ class ArraySweep {
     if (is_within(job.stem.string(), kPatienceForSlurm)) return false;
     log::warning("Slurm has no job of '" + job.script().string() +
                  "', whose submission was interrupted: " + count_text(job.elements.size(), "trial") +
-                 " of it " + (job.elements.size() == 1 ? "waits" : "wait") + " again");
+                 " of it " + (job.elements.size() == 1 ? "is" : "are") + " to run again");
     job.elements.clear();
     keep(job);
     return false;
@@ -251,7 +251,7 @@ class ArraySweep {
       const fs::path its_log = job.log_of(number);  // there if it ever ran
       log::warning(short_name(trial, run_.same) + ": element " + std::to_string(number) + " of job " +
                    job.number + " ended without a result" + (state.empty() ? "" : " (" + state + ")") +
-                   ": the trial waits again" +
+                   ": the trial is to run again" +
                    (fs::exists(its_log) ? "; the element's log is " + its_log.string() : ""));
     } else {
       set_unreadable_aside(run_.folder, trial, unreadable);

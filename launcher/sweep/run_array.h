@@ -20,8 +20,8 @@ struct TrialsInJobs {
 };
 
 /// Finds the trials of `plan` that are in jobs; the state must contain the plan. Adds new results to the
-/// state; a trial that ended without a result is reported, and waits again. Asks Slurm only if the sweep's
-/// folder keeps a job. Throws SlurmError or Error.
+/// state; a trial that ended without a result is reported, and is to run again. Asks Slurm only if the
+/// sweep's folder keeps a job. Throws SlurmError or Error.
 TrialsInJobs trials_in_jobs(const SweepRun& run, const SweepPlan& plan, SweepState& state, Signals& signals);
 
 /// The trials that are to be submitted next.

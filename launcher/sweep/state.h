@@ -101,7 +101,7 @@ class SweepState {
 
   void begin(const std::string& id);
   void end(const std::string& id, const TrialResult& result);
-  /// It waits again, whatever it was.
+  /// The trial is to run again, whatever its status was.
   void reset(const std::string& id);
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/list_text.h"
 #include "parallel/world/world.h"
 
 namespace hookline {
@@ -37,13 +38,12 @@ std::string Whereabouts::behind() const {
     return "";  // with the store gone, nobody knows
   }
   const int farthest = std::max_element(at.begin(), at.end())->first;
-  std::string text;
+  std::vector<std::string> behind;
   for (int rank = 0; rank < size_; ++rank) {
     const auto& [steps, name] = at[static_cast<std::size_t>(rank)];
-    if (steps < farthest)
-      text += (text.empty() ? "rank " : ", rank ") + std::to_string(rank) + " is still at " + name;
+    if (steps < farthest) behind.push_back("rank " + std::to_string(rank) + " is still at " + name);
   }
-  return text;
+  return list_text(behind);
 }
 
 }  // namespace hookline

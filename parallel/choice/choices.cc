@@ -20,8 +20,7 @@ namespace {
 
 /// The candidates: "no hook, fp16 and power_sgd in 6 settings".
 std::string plan_text(const std::vector<HookSetting>& settings, std::size_t other_sizes) {
-  if (settings.empty() && other_sizes == 0)
-    return "[ddp.auto] permits no hook, so that training stays without one";
+  if (settings.empty() && other_sizes == 0) return "[ddp.auto] permits no hook; training stays without one";
   std::vector<std::string> names = {"no hook"};
   for (auto first = settings.begin(); first != settings.end();) {
     const auto next = std::find_if(first, settings.end(),
@@ -54,7 +53,7 @@ std::shared_ptr<HookChooser> Choices::add(const std::shared_ptr<Ddp>& ddp, const
   ChoiceOptions options;
   if (may_cut_buckets) options.bucket_bytes = kBucketBytes;
   options.link = named_link(wanted.link);
-  std::string plan = world_->size() == 1 ? "a single rank sends nothing, so that no hook is needed"
+  std::string plan = world_->size() == 1 ? "a single rank sends nothing and needs no hook"
                                          : plan_text(settings, options.bucket_bytes.size());
   if (options.link) plan += ". The link between hosts is " + wanted.link + ", by [ddp.auto]";
   options.max_error = wanted.max_error.value_or(options.max_error);
@@ -114,7 +113,7 @@ void Choices::end_if_all_have_chosen() const {
                                     [](const auto& each) { return each.second->is_settled(); });
   if (!all_have) return;
   if (world_->rank() == 0) write_advice(true);
-  world_->barrier("the end of hookline advise");
+  world_->barrier("the barrier at the end of hookline advise");
   std::fflush(nullptr);
   std::_Exit(EXIT_SUCCESS);  // the program may be waiting for steps that will not happen
 }

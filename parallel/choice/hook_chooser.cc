@@ -392,8 +392,8 @@ void HookChooser::look() {
   if (!watch_.sees_change(window)) return begin(Phase::watching);
   choose_again("a step takes " + time_of(window.step) + " instead of " + time_of(window.step_before) +
                (in_use_ == 0 ? "" : " (" + time_of(plain_) + " without a hook)") +
-               (probed > 0 ? ", an all-reduce of " + bytes_text(probe_bytes_) + " takes " + time_of(probed) +
-                                 " instead of " + time_of(probe_seconds_)
+               (probed > 0 ? ", and an all-reduce of " + bytes_text(probe_bytes_) + " takes " +
+                                 time_of(probed) + " instead of " + time_of(probe_seconds_)
                            : ""));
 }
 

@@ -155,7 +155,7 @@ void expect_sound(const HookCost& cost, std::size_t buckets, const CommHook& hoo
     throw Error("the hook '" + hook.describe() + "' estimates its own cost, and " + why);
   };
   if (cost.buckets.size() != buckets)
-    refuse("the estimate is for " + count_text(cost.buckets.size(), "bucket") + ", where there are " +
+    refuse("the estimate is for " + count_text(cost.buckets.size(), "bucket") + " instead of " +
            std::to_string(buckets));
   const auto is_sound = [](double number) { return std::isfinite(number) && number >= 0; };
   bool all = is_sound(cost.margin);

@@ -14,8 +14,8 @@ namespace hookline {
 ///
 /// The active loader is the one whose batches are trained on; it is determined whenever the program trains. A
 /// loader qualifies while a loop over it is under way, if its last batch was loaded with gradients enabled
-/// (so not in an evaluation under NoGradGuard) and no more optimizer steps ago than a batch of this loader
-/// usually lasts. If several qualify, these rules decide, in this order:
+/// (so not in an evaluation under NoGradGuard) and no more optimizer steps ago than the longest of its
+/// batches took, or than there are optimizers. If several qualify, these rules decide, in this order:
 ///
 /// - a loader that the program does not restart again and again with `it = loader.begin()`;
 /// - a loader whose epoch() the program has called;

@@ -157,17 +157,20 @@ void Ddp::explain_unused_parameters(const std::function<void()>& call) {
     const std::string mark = "did not receive grad for rank " + std::to_string(world_->rank()) + ": ";
     if (text.find("Expected to have finished reduction") == std::string::npos) throw;
     std::string unused;
+    std::size_t count = 0;
     if (const auto at = text.find(mark); at != std::string::npos) {
       std::istringstream numbers(text.substr(at + mark.size()));
       for (std::size_t index = 0; numbers >> index;) {
-        if (index < names_.size()) unused += (unused.empty() ? "" : ", ") + ("'" + names_[index] + "'");
+        if (index < names_.size()) unused += (count++ == 0 ? "" : ", ") + ("'" + names_[index] + "'");
       }
     }
-    throw Error("the previous backward did not reach " +
-                (unused.empty() ? "all parameters of the model" : "the parameters " + unused) + " on rank " +
-                std::to_string(world_->rank()) +
-                ", and the averages wait for them: make all of them part of the loss, or set [ddp] "
-                "find_unused_parameters = true");
+    const std::string missed = count == 0   ? "all parameters of the model"
+                               : count == 1 ? "the parameter " + unused
+                                            : "the parameters " + unused;
+    throw Error("the previous backward did not reach " + missed + " on rank " +
+                std::to_string(world_->rank()) + ", and the averages wait for " +
+                (count == 1 ? "it: make it" : "them: make all of them") +
+                " part of the loss, or set [ddp] find_unused_parameters = true");
   }
 }
 

@@ -123,7 +123,8 @@ std::vector<std::vector<std::string>> Ddp::names_in(const BucketParameters& buck
 
 // A Reducer accepts only one hook, so this makes a new Reducer.
 void Ddp::exchange_hook(const HookMaker& make_hook, const BucketParameters& other_buckets) {
-  if (shares_) throw Error("the communication hook of a sharded optimizer can't be exchanged");
+  if (shares_)
+    throw Error("the communication hook can't be replaced by another while the optimizer is sharded");
   DdpState state = save_state();
   if (!other_buckets.empty()) {
     if (options_.static_graph && state.learnt_graph.times.empty())

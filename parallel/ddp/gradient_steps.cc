@@ -11,7 +11,8 @@ GradientSteps::GradientSteps(std::shared_ptr<World> world, std::int64_t elements
 
 FuturePtr GradientSteps::reduce(std::int64_t elements, const std::string& name,
                                 const std::function<FuturePtr()>& reduce) {
-  const std::string what = "step " + std::to_string(count()) + " of " + name;
+  const std::string what =
+      "step " + std::to_string(count()) + (name == "no hook" ? " without a hook" : " of " + name);
   elements_reduced_ += elements;
   FuturePtr result = make_future();
   try {

@@ -104,7 +104,7 @@ class Fsdp : public ParallelStrategy, public std::enable_shared_from_this<Fsdp> 
   int inner_backward() const;
   void begin_backward();
   /// Starts the next gather of this backward, in the reverse of the order in which forwards ended. Gathers
-  /// also units that this rank's backward skips, since another rank's may not skip them. Returns false if all
+  /// also units that this rank's backward skips, since another rank's may need them. Returns false if all
   /// gathers have started.
   bool start_next_gather();
   /// Gathers `unit`, after starting all gathers that precede it, and starts the next one ahead of time.

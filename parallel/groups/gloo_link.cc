@@ -8,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/text/count_text.h"
 #include "parallel/groups/group_errors.h"
 
 namespace hookline {
@@ -215,13 +216,13 @@ void GlooLink::compare_descriptions(Transfer& transfer) {
     const Description& other = transfer.descriptions[machine];
     if (other == mine) continue;
     const std::size_t first = std::min(machine, own_), second = std::max(machine, own_);
-    const auto size = [&](std::size_t of) { return std::to_string(transfer.descriptions[of][0]); };
     const auto name = [&](std::size_t of) { return "rank " + std::to_string(ranks_[of]); };
     if (other[1] != mine[1])
       throw RanksDiffer("the ranks sum tensors of different types: rank " + std::to_string(ranks_[first]) +
                         " and rank " + std::to_string(ranks_[second]));
-    throw RanksDiffer("the ranks sum different tensors: " + size(first) + " elements on " + name(first) +
-                      ", " + size(second) + " on " + name(second));
+    throw RanksDiffer("the ranks sum different tensors: " +
+                      count_text(transfer.descriptions[first][0], "element") + " on " + name(first) + ", " +
+                      std::to_string(transfer.descriptions[second][0]) + " on " + name(second));
   }
 }
 

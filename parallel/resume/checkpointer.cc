@@ -377,7 +377,7 @@ void Checkpointer::end_for_later() {
   if (world_->rank() == 0)
     log::info("stopping at step " + std::to_string(progress_->steps) +
               ", because of SIGUSR1: with resume = \"auto\" the next launch resumes from here");
-  world_->barrier("the end after SIGUSR1");
+  world_->barrier("the barrier after SIGUSR1");
   Trackers::end_all(RunEnd::later);
   std::fflush(nullptr);
   std::_Exit(kSavedForLater);

@@ -10,7 +10,7 @@
 namespace hookline {
 namespace {
 
-const char* const kFor = "the checkpoints";
+const char* const kFor = "claiming the checkpoint folder";
 
 }  // namespace
 

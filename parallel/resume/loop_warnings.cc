@@ -34,7 +34,7 @@ void Checkpointer::warn_of_left_loops() {
       told_of_left_loops_,
       "the program leaves its loop over the training loader before the end of each epoch: if it counts the "
       "batches of a loop by itself, a run that resumes in the middle of one counts them from 0 again and "
-      "trains on more of them; register the count with register_for_checkpointing(), and set it back "
+      "trains on more of them; register the count with register_for_checkpointing(), and set it to 0 "
       "after the loop");
 }
 
@@ -61,8 +61,8 @@ void Checkpointer::tell_of_save_in_round(std::int64_t step, bool before_batch) {
   if (!counts_.empty()) return;  // one may count the steps of a round
   warn_once(told_of_saved_in_round_,
             begin +
-                ", before the next batch: if the program decides by a count of its own which of them "
-                "steps, a run that resumes from it counts from 0 again; register the count with "
+                ", before the next batch: if the program decides by a count of its own which optimizer is "
+                "next, a run that resumes from it counts from 0 again; register the count with "
                 "register_for_checkpointing(), "
                 "or " +
                 less_often);
@@ -98,7 +98,8 @@ void Checkpointer::warn_of_place(const EpochPlan* loader) {
       told_of_other_epoch_,
       "the checkpoint of step " + std::to_string(progress_->steps) +
           " is saved in a loop over one training loader, and the program has called epoch() of another one "
-          "only: a run that resumes begins there, and repeats or leaves out part of this loop; begin each "
+          "only: a run that resumes begins with that other loader, and repeats or leaves out part of this "
+          "loop; begin each "
           "loop over epochs at the epoch() of its own loader, or, if one loop over epochs trains on "
           "several loaders, at 0");
 }
@@ -111,7 +112,7 @@ void Checkpointer::warn_of_inexact_saves() {
         told_of_saved_behind_,
         "the checkpoint of step " + std::to_string(saved_behind_step_) +
             " was saved after a loop over the training loader, before the end of the body around it: a "
-            "run that resumes from it leaves out the rest of that body; take fewer steps there than "
+            "run that resumes from it leaves out the rest of that body; take fewer steps in that rest than "
             "checkpoint_every_steps, or begin the loop over epochs at 0 if it trains on several loaders");
   }
   // The first optimizer steps again, so the previous step was the last of a round.

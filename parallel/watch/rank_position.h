@@ -42,8 +42,8 @@ RankPosition unpack_position(const std::string& text);
 /// different moments.
 std::optional<std::string> find_deadlock(const std::vector<RankPosition>& positions);
 
-/// "ranks 0 and 2 have waited 30 s in step 3 of no hook; rank 1 is in no collective": of ranks whose pending
-/// collective is that old (`waits_long`, by rank), and of what keeps them waiting.
+/// "ranks 0 and 2 have waited 30 s in step 3 without a hook; rank 1 is in no collective": of ranks whose
+/// pending collective is that old (`waits_long`, by rank), and of what keeps them waiting.
 std::string long_wait_text(const std::vector<RankPosition>& positions, const std::vector<bool>& waits_long,
                            const std::string& waited);
 

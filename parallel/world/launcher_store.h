@@ -20,10 +20,10 @@ namespace hookline {
 /// Thread-safe: one request at a time, so a call that waits holds up the others; a `clone()` has a connection
 /// of its own.
 ///
-/// Errors: c10::DistStoreError if a key has not come after the timeout, which the launcher must then confirm,
-/// however long that takes. If the launcher does not answer any other kind of request within the timeout,
-/// that call throws c10::DistStoreError, and later ones throw c10::DistNetworkError, as all do once the
-/// launcher has closed the connection.
+/// Errors: c10::DistStoreError if a key has not come after the timeout. The store then cancels the wait, and
+/// throws only when the launcher has confirmed that, however long it takes. If the launcher does not answer
+/// any other kind of request within the timeout, that call throws c10::DistStoreError, and later ones throw
+/// c10::DistNetworkError, as all do once the launcher has closed the connection.
 class LauncherStore : public c10d::Store {
  public:
   /// `name`: of the launcher's Unix socket ($HOOKLINE_STORE), which belongs to this user.

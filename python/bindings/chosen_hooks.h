@@ -19,9 +19,9 @@ struct ChosenHooks {
   std::string warnings;  // rendered; empty if there are none
 };
 
-/// The settings of `file` and of the environment; without `file`, that of the config which `hookline launch`
-/// has resolved for this rank, or, outside of a run, of the environment alone. Throws ConfigError with every
-/// problem.
+/// What `file` and the environment set; without `file`, what the config sets that `hookline launch` has
+/// resolved for this rank, or, outside of a run, what the environment alone sets. Throws ConfigError with
+/// every problem.
 ChosenHooks chosen_hooks(const std::optional<std::filesystem::path>& file);
 
 }  // namespace hookline

@@ -291,9 +291,10 @@ TEST(ConfigImport, WarnsOfSettingsThatAPythonScriptIgnores) {
       "start.sh", "accelerate launch --num_processes 2 --gradient_accumulation_steps 4 train.py --lr 1\n");
   EXPECT_THAT(
       sandbox.run({"config", "import", "start.sh"}).err,
-      HasSubstr("hookline: warning: 'train.py' is a Python script, and only hookline's library acts on "
-                "training.gradient_accumulation_steps: set these in the script itself, unless it uses that "
-                "library\n"));
+      HasSubstr(
+          "hookline: warning: 'train.py' is a Python script, and only hookline's library acts on "
+          "training.gradient_accumulation_steps: set the same in the script itself, unless it uses that "
+          "library\n"));
   sandbox.folder.write("start.sh", "torchrun --nproc-per-node 2 train.py\n");
   EXPECT_THAT(sandbox.run({"config", "import", "start.sh"}).err, Not(HasSubstr("Python script")));
 }

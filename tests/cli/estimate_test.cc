@@ -151,7 +151,8 @@ TEST(Estimate, DividesAShardedOptimizerByTheRanks) {
   EXPECT_EQ(sent("power_sgd"), 4.0 * (512 + 512) + 2 * count);
   EXPECT_THAT(
       sandbox.run({"estimate", "--parameters", "1000", "--set", "ddp.shard_optimizer=true"}).out,
-      HasSubstr("1000 parameters in float32, no hook, adam sharded; without activations a rank takes\n"));
+      HasSubstr(
+          "1000 parameters in float32, no hook, adam sharded; memory of a rank, without activations:\n"));
 }
 
 TEST(Estimate, ReportsTheTrafficOfSharding) {
@@ -285,7 +286,7 @@ TEST(Estimate, PrintsATable) {
   EXPECT_THAT(
       result.out,
       HasSubstr(
-          "10000000 parameters in float32, fp16, adam; without activations a rank takes\n"
+          "10000000 parameters in float32, fp16, adam; memory of a rank, without activations:\n"
           "              ddp           sharded over 2\n"
           "  parameters  40 MB         20 MB\n  gradients   40 MB         20 MB\n"
           "  buckets     40 MB         21 MB\n  optimizer   80 MB         40 MB\n"

@@ -180,7 +180,7 @@ TEST(EarlyExit, IsNamedAsWhatTheOthersWereWaitingFor) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               HasSubstr("hookline: error: rank 0 exited with code 1, after rank 1 had exited with code 0 at "
-                        "step 3 while others "));
+                        "step 3, while others "));
 }
 
 TEST(EarlyExit, IsMentionedWithAFailureItMayNotExplain) {
@@ -189,7 +189,7 @@ TEST(EarlyExit, IsMentionedWithAFailureItMayNotExplain) {
   const ProcessResult result = sandbox.run({"launch", "--processes-per-node", "2", "./train"});
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.err, HasSubstr("hookline: error: rank 0 exited with code 4\n"
-                                    "  rank 1 had exited with code 0 before\n"));
+                                    "  before that, rank 1 had exited with code 0\n"));
 }
 
 TEST(EarlyExit, IsNamedAsWhatStuckRanksWaitFor) {

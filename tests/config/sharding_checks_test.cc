@@ -35,14 +35,16 @@ TEST_F(ShardingChecks, RefuseWhatNeedsWholeGradients) {
       "\"full_shard\"\n"
       "  5 | sharding_strategy = \"full_shard\"\n"
       "    |                     ^~~~~~~~~~~~ it needs whole gradients, which no rank has: set comm_hook = "
-      "\"fp16\" or \"bf16\" in [fsdp] instead of it, or sharding_strategy = \"no_shard\"; ddp.comm_hook is "
+      "\"fp16\" or \"bf16\" in [fsdp] instead of it, or set sharding_strategy = \"no_shard\"; ddp.comm_hook "
+      "is "
       "set at "
       "run.toml:2:1, sharding_strategy at run.toml:5:1\n"
       "run.toml:5:21: error: [ddp] comm_wrapper \"fp16\" does not work with sharding_strategy "
       "\"full_shard\"\n"
       "  5 | sharding_strategy = \"full_shard\"\n"
       "    |                     ^~~~~~~~~~~~ it needs whole gradients, which no rank has: set comm_hook = "
-      "\"fp16\" or \"bf16\" in [fsdp] instead of it, or sharding_strategy = \"no_shard\"; ddp.comm_wrapper "
+      "\"fp16\" or \"bf16\" in [fsdp] instead of it, or set sharding_strategy = \"no_shard\"; "
+      "ddp.comm_wrapper "
       "is set at "
       "run.toml:3:1, sharding_strategy at run.toml:5:1\n");
   EXPECT_THAT(report_of("[fsdp]\nsharding_strategy = \"shard_grad_op\"\n", {},
@@ -50,10 +52,10 @@ TEST_F(ShardingChecks, RefuseWhatNeedsWholeGradients) {
               AllOf(::testing::StartsWith(
                         "--set training.record_gradients: error: record_gradients does not work with "
                         "sharding_strategy \"shard_grad_op\"\n  it needs whole gradients, "),
-                    ::testing::EndsWith(
-                        ": leave it out, or sharding_strategy = \"no_shard\"; training.record_gradients "
-                        "is set at --set training.record_gradients, sharding_strategy at "
-                        "run.toml:2:1\n")));
+                    ::testing::EndsWith(": leave record_gradients out, or set sharding_strategy = "
+                                        "\"no_shard\"; training.record_gradients "
+                                        "is set at --set training.record_gradients, sharding_strategy at "
+                                        "run.toml:2:1\n")));
 }
 
 TEST_F(ShardingChecks, AcceptAShardedOptimizerWithEveryAveragingHook) {
@@ -71,7 +73,8 @@ TEST_F(ShardingChecks, RefuseAShardedOptimizerWithAShardedModelOrNoop) {
             "\"full_shard\"\n"
             "  4 | sharding_strategy = \"full_shard\"\n"
             "    |                     ^~~~~~~~~~~~ a sharded model's optimizer steps each rank's pieces "
-            "anyway: leave it out, or sharding_strategy = \"no_shard\"; ddp.shard_optimizer is set at "
+            "anyway: leave shard_optimizer out, or set sharding_strategy = \"no_shard\"; ddp.shard_optimizer "
+            "is set at "
             "run.toml:2:1, sharding_strategy at run.toml:4:1\n");
   EXPECT_EQ(report_of("[ddp]\ncomm_hook = \"noop\"\nshard_optimizer = true\n"),
             "run.toml:2:13: error: shard_optimizer does not work with comm_hook \"noop\"\n"

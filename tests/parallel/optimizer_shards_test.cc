@@ -424,9 +424,10 @@ TEST(OptimizerShards, LogTheExtraGatherOfHooksThatCannotBeHalved) {
     torch::nn::Linear net(1000, 500);
     accelerator.prepare(net);
   });
-  EXPECT_THAT(messages.text(),
-              HasSubstr("[ddp] shard_optimizer: power_sgd averages gradients whole on every rank, so that "
-                        "gathering the parameters adds 1 MB to each step"));
+  EXPECT_THAT(
+      messages.text(),
+      HasSubstr("[ddp] shard_optimizer: power_sgd averages whole gradients on every rank; gathering the "
+                "parameters therefore adds 1 MB to each step"));
 }
 
 /// Parameters after several backward passes, some of which communicate, without zero_grad in between.
@@ -641,7 +642,7 @@ TEST(OptimizerShards, RefuseWhatNeedsWholeTensors) {
     third.prepare(net, own);
   });
   EXPECT_THAT(messages.text(),
-              HasSubstr("an optimizer of the program's own is sharded ([ddp] shard_optimizer): it is given "
+              HasSubstr("[ddp] shard_optimizer shards an optimizer class of the program: it is given "
                         "this rank's piece of each parameter, flat, which is right only if it treats every "
                         "element by itself"));
 }

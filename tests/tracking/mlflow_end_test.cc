@@ -298,8 +298,8 @@ TEST(MlflowServer, ThatNeverAnswersIsLeftAtOnceByCtrlC) {
       result.err,
       EndsWith(
           "hookline: warning: could not report to MLflow that the run is FAILED: SIGINT arrived before it "
-          "answered; it may show the run as RUNNING forever. Which run it is: '" +
-          note.string() + "'\n"));
+          "answered; it may show the run as RUNNING forever. '" +
+          note.string() + "' has the run's id\n"));
 }
 
 }  // namespace

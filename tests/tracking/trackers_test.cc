@@ -194,7 +194,7 @@ TEST(Trackers, LogAFullDiskOnceWithWhatWasLost) {
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "hookline: warning: metrics can't be written to '/dev/full': No space left on device; training "
-            "continues, and it is tried again\n"
+            "continues, and they are sent again later\n"
             "hookline: warning: 100 lines of metrics did not get to '/dev/full'\n");
 }
 

@@ -136,7 +136,7 @@ int advise(const Arguments& arguments) {
   parser.add_text(
       "--link", flags.link, "SPEED",
       "Also predict for another network: its speed (1gbit), its speed and latency (1gbit,0.2ms), or "
-      "the file that hookline test --json has written");
+      "a file with the output of hookline test --json");
   parser.add_number("--ranks", flags.ranks, "N",
                     "Also predict for this many ranks; on a single host, --link is required", {2, 1 << 20});
   flags.run.add_set_flag(parser);

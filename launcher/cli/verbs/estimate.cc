@@ -313,7 +313,7 @@ std::string table_of(const Question& question, const RunConfig& config, const Me
   std::string text = whole + " in float32, " + (hook == "no" ? "no hook" : hook) +
                      (wrapper == "no" ? "" : " in " + wrapper) + ", " + question.optimizer +
                      (config.ddp.shard_optimizer ? " sharded" : "") +
-                     "; without activations a rank takes\n  " + padded("", 12) + padded("ddp", 14) +
+                     "; memory of a rank, without activations:\n  " + padded("", 12) + padded("ddp", 14) +
                      "sharded over " + std::to_string(question.ranks) + "\n";
   const auto rows = memory.rows(), split_rows = split.rows();
   for (std::size_t i = 0; i < rows.size(); ++i) {

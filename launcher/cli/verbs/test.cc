@@ -62,8 +62,8 @@ void conclude(std::optional<Json> report, int code, bool json) {
   if (!is_whole && !json && report) {
     const std::size_t tried = report->at("checks").size();
     std::cout << "\n"
-              << count_text(tried, "check") << ", and the ranks ended before the other "
-              << report->at("not_tried") << " were tried\n";
+              << count_text(tried, "check") << ", and the ranks ended with " << report->at("not_tried")
+              << " not tried\n";
   }
   if (json && !is_whole && code != kSuccess) {
     if (!report) report = Json{{"verdict", ""}, {"checks", Json::array()}};

@@ -35,8 +35,8 @@ std::vector<std::string> StoreServer::places() const {
 
 std::string StoreServer::address_for_ranks() const {
   if (is_in_digits(address_)) return address_;
-  const std::string* own =
-      nullptr;  // other hosts do not reach a loopback address, of which there may be one, too
+  // An address that is no loopback address, if there is one: other hosts don't reach a loopback address.
+  const std::string* own = nullptr;
   for (const std::string& each : reached_at_)
     if (is_here(each) && (!own || is_loopback(*own))) own = &each;
   return own ? *own : address_;

@@ -268,7 +268,7 @@ TEST(DamagedSweep, RerunsOnlyTrialsWithDamagedRows) {
                 "damaged file "
                 "is kept as '" +
                 (results / "state.sqlite.damaged-1").string() +
-                "'\nhookline: warning: 1 trial of the sweep had no sound row, and waits again: " + id +
+                "'\nhookline: warning: 1 trial of the sweep had no sound row, and is to run again: " + id +
                 "; what was left of it is kept in '" + (results / "trials" / (id + ".1")).string() + "'\n");
   EXPECT_THAT(repaired.err, HasSubstr("hookline: " + std::to_string(kTrials) + " trials, " +
                                       std::to_string(kTrials - 1) + " of them ended in earlier runs; "));
@@ -388,7 +388,7 @@ TEST(DamagedSweep, IsNotStartedOverIfItsStateIsMissing) {
               AllOf(StartsWith("hookline: warning: the state of the sweep was missing, though trials have "
                                "run; a new one was made\nhookline: warning: " +
                                std::to_string(kTrials) + " trials of the sweep "),
-                    HasSubstr(", and wait again: ")));
+                    HasSubstr(", and are to run again: ")));
   EXPECT_EQ(timeless(repaired.out), timeless(sweep.ended.out));
   EXPECT_EQ(sweep.starts(), starts + kTrials);
   for (const std::string& id : ids) EXPECT_TRUE(fs::exists(results / "trials" / (id + ".1") / "runs")) << id;

@@ -186,10 +186,10 @@ TEST_F(SweepOnSlurm, ACancelledElementGoesBackToWaiting) {
   EXPECT_THAT(
       cancelled.err,
       AllOf(HasSubstr("hookline: warning: wait=yes: element 1 of job " + job +
-                      " ended without a result (CANCELLED): the trial waits again; the element's log "
+                      " ended without a result (CANCELLED): the trial is to run again; the element's log "
                       "is " +
                       path("hookline-sweeps/s/array/" + job + "_1.log") + "\n"),
-            HasSubstr("hookline: 1 trial waits again; the same 'hookline sweep' command submits it\n")));
+            HasSubstr("hookline: 1 trial is to run again; the same 'hookline sweep' command submits it\n")));
   EXPECT_THAT(cancelled.out, HasSubstr("0, 1 to go  wait=yes\n"));
   EXPECT_THAT(sandbox_.read("hookline-sweeps/s/array/" + job + "_1.log"),
               HasSubstr("hookline: stopped before the trial was done"));
@@ -297,11 +297,11 @@ TEST_F(SweepOnSlurm, AnUnreadableResultIsReportedAndItsFilesAreKept) {
   }));
   const std::string folder = trial("--a 1");
   sandbox_.folder.write(folder + "/result.json", "{\"format\": 1, \"stat");
-  const std::string told = "the result of the trial " + fs::path(folder).filename().string() + " is lost: '" +
-                           folder +
-                           "/result.json' can't be used: it is no JSON object; the trial waits again, and "
-                           "all that it left behind is kept in '" +
-                           folder + ".1'\n";
+  const std::string told =
+      "the result of the trial " + fs::path(folder).filename().string() + " is lost: '" + folder +
+      "/result.json' can't be used: it is no JSON object; the trial is to run again, and "
+      "all that it left behind is kept in '" +
+      folder + ".1'\n";
   EXPECT_EQ(run({"trial", folder}).exit_code, 2) << "a result that can't be read blocks the trial";
   const ProcessResult result = sweep();
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -368,7 +368,7 @@ TEST_F(SweepOnSlurm, FindsAJobWhoseSubmissionWasKilled) {
   EXPECT_EQ(submitted.exit_code, 0) << submitted.err;
   EXPECT_THAT(submitted.err,
               AllOf(ContainsRegex("hookline: warning: Slurm has no job of '.*[.]sbatch', whose "
-                                  "submission was interrupted: 1 trial of it waits again\n"),
+                                  "submission was interrupted: 1 trial of it is to run again\n"),
                     HasSubstr(" runs 1 trial; "), HasSubstr("[1/1] a=5: score ")));
 }
 

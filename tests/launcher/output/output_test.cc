@@ -224,12 +224,11 @@ TEST(FailureReport, NamesRanksThatExitedWithZeroBefore) {
   };
   EXPECT_EQ(first_lines(),
             "rank 0 exited with code 1\n"
-            "  rank 2 had exited with code 0 at step 3, rank 4 had exited with code 0 before");
+            "  before that, rank 2 had exited with code 0 at step 3 and rank 4 had exited with code 0");
   failure.was_waiting = true;
-  EXPECT_EQ(
-      first_lines(),
-      "rank 0 exited with code 1, after rank 2 had exited with code 0 at step 3, rank 4 had exited with "
-      "code 0 while others were waiting in a collective");
+  EXPECT_EQ(first_lines(),
+            "rank 0 exited with code 1, after rank 2 had exited with code 0 at step 3 and rank 4 had exited "
+            "with code 0, while others were waiting in a collective");
 }
 
 TEST(FailureReport, EscapesTerminalControlCharacters) {

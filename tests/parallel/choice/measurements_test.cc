@@ -364,8 +364,8 @@ TEST(CostOfHook, RefusesAnInvalidEstimate) {
   HookCost cost;
   cost.buckets.resize(3);
   EXPECT_EQ(failure_of<Error>([&] { cost_of_derived(cost); }),
-            "the hook 'derived' estimates its own cost, and the estimate is for 3 buckets, where there "
-            "are 2");
+            "the hook 'derived' estimates its own cost, and the estimate is for 3 buckets "
+            "instead of 2");
   cost.buckets.resize(2);
   cost.buckets[0].busy_after = -1;
   EXPECT_EQ(failure_of<Error>([&] { cost_of_derived(cost); }),

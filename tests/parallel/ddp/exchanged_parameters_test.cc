@@ -220,7 +220,7 @@ TEST(ExchangedParameters, OfAModulesOwnMemberAreNamedByDdpsNextForward) {
       accelerator.backward(model->forward(inputs()).sum());
       if (kind == Kind::ddp) {
         EXPECT_THAT(failure_of([&] { model->forward(inputs()); }),
-                    StartsWith("the previous backward did not reach the parameters 'weight' on rank " +
+                    StartsWith("the previous backward did not reach the parameter 'weight' on rank " +
                                std::to_string(world->rank()) + ", "));
       } else {
         EXPECT_TRUE(registered.grad().eq(0).all().item<bool>());

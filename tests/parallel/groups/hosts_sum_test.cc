@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "parallel/world/world.h"
 #include "tests/support/run_ranks.h"
 
@@ -129,8 +130,9 @@ TEST(HostsOfARun, RefuseSmallArraysThatDifferBetweenThem) {
         world->wait(start_sum(*world, values), "a sum");
         ADD_FAILURE() << "rank " << world->rank() << " has a sum of tensors that differ";
       } catch (const std::exception& error) {
-        EXPECT_THAT(error.what(), HasSubstr("the ranks sum different tensors: " + std::to_string(smaller) +
-                                            " elements on rank "));
+        EXPECT_THAT(
+            error.what(),
+            HasSubstr("the ranks sum different tensors: " + count_text(smaller, "element") + " on rank "));
       }
     });
   }

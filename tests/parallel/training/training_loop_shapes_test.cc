@@ -286,8 +286,8 @@ TEST(TrainingLoopShapes, WarnsOfACheckpointAmongStepsAfterALoop) {
       HasSubstr(
           "hookline: warning: the checkpoint of step 8 was saved after a loop over the training loader, "
           "before the end of the body around it: a run that resumes from it leaves out the rest of that "
-          "body; take fewer steps there than checkpoint_every_steps, or begin the loop over epochs at 0 "
-          "if it trains on several loaders\n"));
+          "body; take fewer steps in that rest than checkpoint_every_steps, or begin the loop over epochs at "
+          "0 if it trains on several loaders\n"));
 }
 
 TEST(TrainingLoopShapes, IsQuietAboutStepsOnOwnDataAfterTheLastLoop) {
@@ -416,9 +416,9 @@ TEST(TrainingLoopShapes, WarnsIfASecondTrainingLoadersEpochIsNotRead) {
   const std::string warning =
       "hookline: warning: the checkpoint of step 9 is saved in a loop over one training loader, and the "
       "program "
-      "has called epoch() of another one only: a run that resumes begins there, and repeats or leaves out "
-      "part of "
-      "this loop; begin each loop over epochs at the epoch() of its own loader, or, if one loop over epochs "
+      "has called epoch() of another one only: a run that resumes begins with that other "
+      "loader, and repeats or leaves out part of this loop; begin each loop over epochs at the epoch() of "
+      "its own loader, or, if one loop over epochs "
       "trains "
       "on several loaders, at 0\n";
   EXPECT_THAT(messages_of(in_turn, 3), HasSubstr(warning));
@@ -518,7 +518,7 @@ TEST(TrainingLoopShapes, WarnsOfABatchCountThatRestartsOnResume) {
       HasSubstr("hookline: warning: the program leaves its loop over the training loader before the end of "
                 "each epoch: if it counts the batches of a loop by itself, a run that resumes in the middle "
                 "of one counts them from 0 again and trains on more of them; register the count with "
-                "register_for_checkpointing(), and set it back after the loop\n"));
+                "register_for_checkpointing(), and set it to 0 after the loop\n"));
 }
 
 TEST(TrainingLoopShapes, ResumesExactlyAfterMaxStepsInALoopLeftEarly) {

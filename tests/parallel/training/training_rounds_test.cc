@@ -99,11 +99,12 @@ TEST(TrainingRounds, ResumeExactlyIfACriticDrawsSeveralBatchesPerStep) {
 TEST(TrainingRounds, WarnOfACheckpointBetweenTwoOptimizersBeforeTheNextBatch) {
   EXPECT_THAT(
       messages_of(draws_batches(6, 4, /*registers=*/false), 2),
-      HasSubstr("was saved between the steps of two optimizers, before the next batch: if the program "
-                "decides by a count of its own which of them steps, a run that resumes from it counts from 0 "
-                "again; register the count with register_for_checkpointing(), or save less often, with a "
-                "larger "
-                "checkpoint_every_steps\n"));
+      HasSubstr(
+          "was saved between the steps of two optimizers, before the next batch: if the program "
+          "decides by a count of its own which optimizer is next, a run that resumes from it counts from 0 "
+          "again; register the count with register_for_checkpointing(), or save less often, with a "
+          "larger "
+          "checkpoint_every_steps\n"));
   EXPECT_THAT(messages_of(draws_batches(6, 4, /*registers=*/true), 2), Not(HasSubstr("between the steps")));
 }
 

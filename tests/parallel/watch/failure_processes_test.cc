@@ -90,9 +90,9 @@ TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
   const FailureCase& c = GetParam();
   Ranks ranks(c.mode, c.failing, c.hook);
   const std::string gone = std::to_string(c.failing);
-  const std::string hook = c.hook == "no"          ? "no hook"
-                           : c.hook == "power_sgd" ? "power_sgd\\(rank=1, start=2\\)"
-                                                   : c.hook;
+  const std::string hook = c.hook == "no"          ? "without a hook"
+                           : c.hook == "power_sgd" ? "of power_sgd\\(rank=1, start=2\\)"
+                                                   : "of " + c.hook;
   for (int rank = 0; rank < Ranks::kSize; ++rank) {
     if (rank == c.failing) continue;
     const ProcessResult result = ranks[rank].wait();
@@ -102,13 +102,13 @@ TEST_P(MidStep, FailsEveryOtherRankWithinSecondsNamingTheOneThatIsGone) {
     // Rank 0 serves the store, so its exit looks different.
     if (c.mode == "exit" && c.failing != 0) {
       EXPECT_THAT(failure, MatchesRegex("rank " + gone +
-                                        " exited while rank [01] was waiting for it in step 3 of " + hook));
+                                        " exited while rank [01] was waiting for it in step 3 " + hook));
       continue;
     }
     EXPECT_TRUE(
         std::regex_search(failure, std::regex("^rank " + gone + ".*(is gone|no heartbeat|has not answered)")))
         << failure;
-    EXPECT_TRUE(std::regex_search(failure, std::regex("is waiting for it in step 3 of " + hook))) << failure;
+    EXPECT_TRUE(std::regex_search(failure, std::regex("is waiting for it in step 3 " + hook))) << failure;
   }
   if (c.mode == "stop") ranks[c.failing].signal(SIGKILL);
   const ProcessResult failed = ranks[c.failing].wait();
@@ -224,10 +224,10 @@ TEST(Launched, NamesARankThatExitedWithZeroAsWhatOthersWaitedFor) {
     const ProcessResult result = launch(folder, "exit", leaving);
     EXPECT_EQ(result.exit_code, 3);
     EXPECT_THAT(result.err, HasSubstr("hookline: error: rank " + other + " exited with code 3, after rank " +
-                                      gone + " had exited with code 0 at step 3 while others "));
+                                      gone + " had exited with code 0 at step 3, while others "));
     if (leaving == 1) {
       EXPECT_THAT(result.err,
-                  HasSubstr("    rank 1 exited while rank 0 was waiting for it in step 3 of no hook\n"));
+                  HasSubstr("    rank 1 exited while rank 0 was waiting for it in step 3 without a hook\n"));
     }
   }
 }

@@ -127,7 +127,7 @@ TEST(Failure, OfOneRanksProgramEndsTheOthersWaits) {
     if (rank == 1) return;  // destroys the model and the World, as an exception would
     EXPECT_THAT(failure_of<RunFailed>([&] { testing::communicate(model, ones()); }),
                 ::testing::MatchesRegex(
-                    "rank 1 left the run while rank [02] was waiting for it in step 2 of no hook"));
+                    "rank 1 left the run while rank [02] was waiting for it in step 2 without a hook"));
   });
 }
 

@@ -139,12 +139,12 @@ TEST(FailureWatch, DetectsThatARankHasLeft) {
 TEST(FailureWatch, WarnsOnceOfALongWaitAndNamesTheRankThatIsElsewhere) {
   const testing::Messages messages;
   Ranks ranks(4, std::chrono::minutes(10), std::chrono::seconds(2));
-  for (const std::size_t rank : {1u, 3u}) ranks.wait_on(rank, "step 3 of no hook");
+  for (const std::size_t rank : {1u, 3u}) ranks.wait_on(rank, "step 3 without a hook");
   std::this_thread::sleep_for(std::chrono::seconds(5));
   for (const FuturePtr& inner : ranks.inner) inner->markCompleted();
   EXPECT_EQ(
       messages.text(),
-      "hookline: warning: ranks 1 and 3 have waited 2 s in step 3 of no hook; ranks 0 and 2 are in no "
+      "hookline: warning: ranks 1 and 3 have waited 2 s in step 3 without a hook; ranks 0 and 2 are in no "
       "collective. Every rank has to make the same calls; [launch] stall_timeout_seconds ends a run that is "
       "stuck\n");
 }

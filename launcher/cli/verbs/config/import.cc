@@ -48,7 +48,7 @@ void tell_what_a_script_ignores(const Imported& imported, const RunConfig& confi
   for (const RankSetting& each : rank_settings(config)) keys += (keys.empty() ? "" : ", ") + each.key;
   if (!script.empty() && !keys.empty())
     log::warning("'" + script + "' is a Python script, and only hookline's library acts on " + keys +
-                 ": set these in the script itself, unless it uses that library");
+                 ": set the same in the script itself, unless it uses that library");
 }
 
 /// Logs the count after the list: few people read a long list to its end, and the command below it looks

@@ -62,8 +62,8 @@ void reset_some(const SweepFlags& flags, const fs::path& folder, const TrialsInJ
   }
 }
 
-/// Reports a repair. Trials of the plan without a sound row wait again. Their files are set aside, unless a
-/// job still has the trial or has left a result.
+/// Reports a repair. Trials of the plan without a sound row are to run again. Their files are set aside,
+/// unless a job still has the trial or has left a result.
 void tell_of_repair(const SweepRun& run, const SweepPlan& plan, const Repair& repair) {
   if (repair.kept.empty())
     log::warning("the state of the sweep was missing, though trials have run; a new one was made");
@@ -89,7 +89,7 @@ void tell_of_repair(const SweepRun& run, const SweepPlan& plan, const Repair& re
     return text;
   };
   log::warning(count_text(lost.size(), "trial") + " of the sweep had no sound row, and " +
-               (lost.size() == 1 ? "waits" : "wait") + " again: " + listed(lost) +
+               (lost.size() == 1 ? "is" : "are") + " to run again: " + listed(lost) +
                (kept.empty() ? ""
                              : std::string("; what was left of ") + (lost.size() == 1 ? "it" : "them") +
                                    " is kept in " + listed(kept)));

@@ -73,7 +73,7 @@ TEST_P(Mutation, OfAConfigNeverCrashes) {
   ASSERT_EQ(report_of(kValid), "");
   std::mt19937 random(20260101 + GetParam());
   int accepted = 0;
-  constexpr int kMutations = testing::kSanitized ? 200 : 2000;
+  constexpr int kMutations = testing::kSanitized ? 500 : 2000;
   for (int round = 0; round < kMutations; ++round) {
     const std::string text = mutate(kValid, random);
     const Resolution resolution = resolve_text(text);
@@ -92,7 +92,7 @@ TEST_P(Mutation, OfAConfigNeverCrashes) {
   EXPECT_LT(accepted, kMutations * 3 / 4);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shares, Mutation, ::testing::Range(0U, 5U));
+INSTANTIATE_TEST_SUITE_P(Shares, Mutation, ::testing::Range(0U, testing::kSanitized ? 2U : 5U));
 
 }  // namespace
 }  // namespace hookline

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "hooks/comm_hook.h"
+#include "hooks/ddp/no_hook_name.h"
 #include "hooks/fsdp/buffer_pool.h"
 #include "hooks/fsdp/shard_channel.h"
 
@@ -15,7 +16,7 @@ struct ScatterKind {
   enum class Scale { multiply, divide };  // by 1 / world size, or by the world size
   Scale scale = Scale::multiply;
   std::optional<at::ScalarType> wire = {};  // what gradients are cast to while they travel: float16, bfloat16
-  std::string name = "no hook";             // of the hook whose averages these are
+  std::string name = kNoHook;               // of the hook whose averages these are
 };
 
 /// The kind that matches this hook and wrapper; none if the hook can't average shares separately.

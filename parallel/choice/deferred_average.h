@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hooks/comm_hook.h"
+#include "hooks/ddp/no_hook_name.h"
 
 namespace hookline {
 
@@ -33,7 +34,7 @@ class DeferredAverage : public CommHook {
       : CommHook(std::move(context)), moments_(std::move(moments)) {}
 
   FuturePtr run(GradBucket bucket) override;
-  std::string describe() const override { return "no hook"; }
+  std::string describe() const override { return kNoHook; }
 
  private:
   struct Waiting {

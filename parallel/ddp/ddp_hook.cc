@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "hooks/ddp/no_hook_name.h"
 #include "hooks/ddp/scatter_average.h"
 #include "parallel/ddp/between_hosts.h"
 #include "parallel/ddp/bucketing.h"
@@ -202,7 +203,7 @@ CommunicationStats Ddp::communication_stats() const {
                                                  parameters_[0].scalar_type());
     report.first_full_step = hook->first_full_step();
   } else {
-    report.pipeline = "no hook";
+    report.pipeline = kNoHook;
     report.bytes_per_step = report.gradient_bytes;
   }
   if (const ScatterAverage* const average = hook_ ? average_ : average_to_come_.get()) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "hooks/ddp/no_hook_name.h"
 #include "parallel/tensors/model_tensors.h"
 
 namespace hookline {
@@ -46,7 +47,7 @@ DdpState state_of(const Json& notes) {
   return state;
 }
 
-std::string name_of_hook(const Ddp& ddp) { return ddp.hook() ? ddp.hook()->describe() : "no hook"; }
+std::string name_of_hook(const Ddp& ddp) { return ddp.hook() ? ddp.hook()->describe() : kNoHook; }
 
 std::vector<std::vector<std::string>> bucket_names(const Ddp& ddp) {
   std::map<const void*, std::string> name_of;

@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "hooks/ddp/no_hook_name.h"
+
 namespace hookline {
 
 GradientSteps::GradientSteps(std::shared_ptr<World> world, std::int64_t elements)
@@ -12,7 +14,7 @@ GradientSteps::GradientSteps(std::shared_ptr<World> world, std::int64_t elements
 FuturePtr GradientSteps::reduce(std::int64_t elements, const std::string& name,
                                 const std::function<FuturePtr()>& reduce) {
   const std::string what =
-      "step " + std::to_string(count()) + (name == "no hook" ? " without a hook" : " of " + name);
+      "step " + std::to_string(count()) + (name == kNoHook ? " without a hook" : " of " + name);
   elements_reduced_ += elements;
   FuturePtr result = make_future();
   try {

@@ -22,7 +22,7 @@ class GradientSteps {
   /// Calls `reduce`, which starts the reduction of a bucket of `elements`. The future that it returns is
   /// completed by the World's FailureWatch. An error, also one that `reduce` throws, names step, `name` and
   /// rank, and is the same on every rank: "step 12 of power_sgd(rank=2, start=10) failed on rank 1: …", and
-  /// with the name "no hook" "step 12 without a hook failed on rank 1: …".
+  /// with the name kNoHook "step 12 without a hook failed on rank 1: …".
   FuturePtr reduce(std::int64_t elements, const std::string& name, const std::function<FuturePtr()>& reduce);
 
   /// How many steps are over: also the number, from 0, of the step in progress.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hooks/comm_hook.h"
+#include "hooks/ddp/no_hook_name.h"
 #include "parallel/ddp/compression_error.h"
 #include "parallel/ddp/gradient_recorder.h"
 #include "parallel/ddp/gradient_steps.h"
@@ -60,7 +61,7 @@ class NoHook : public CommHook {
  public:
   using CommHook::CommHook;
   FuturePtr run(GradBucket bucket) override;
-  std::string describe() const override { return "no hook"; }
+  std::string describe() const override { return kNoHook; }
 };
 
 }  // namespace hookline

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "hooks/ddp/no_hook_name.h"
 #include "parallel/groups/future_work.h"
 
 namespace hookline {
@@ -36,7 +37,7 @@ c10::intrusive_ptr<c10d::Work> WatchedGroup::allreduce(std::vector<at::Tensor>& 
     return watched(*world_, world_->group()->allreduce(tensors, options), "the exchange of used parameters");
   }
   return c10::make_intrusive<FutureWork>(
-      steps_->reduce(tensor.numel(), "no hook", [&] { return comm_->all_reduce(tensor); }));
+      steps_->reduce(tensor.numel(), kNoHook, [&] { return comm_->all_reduce(tensor); }));
 }
 
 c10::intrusive_ptr<c10d::Work> WatchedGroup::broadcast(std::vector<at::Tensor>& tensors,

@@ -100,7 +100,7 @@ class DeviceArray {
 };
 
 /// Returns the result of `run`, which must be the same for every thread order. A sanitizer finds the same in
-/// each, so with one there is only the first.
+/// each, so under one only the first order runs.
 template <typename Run>
 auto in_each_order(Run run) {
   auto first = run();

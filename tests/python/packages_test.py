@@ -16,17 +16,22 @@ SOURCES = sys.argv.pop(1)
 LAUNCHER = os.path.join(SOURCES, "hookline", "src")
 
 
-def last_line(folder, code, *paths, **variables):
-    """The last line of what `code` prints on standard error, with `paths` as PYTHONPATH."""
-    ended = subprocess.run(
+def run(folder, code, *paths, **variables):
+    """Runs `code` with `paths` as PYTHONPATH."""
+    return subprocess.run(
         [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), **variables},
     )  # fmt: skip
-    return ended.stderr.splitlines()[-1] if ended.stderr else ""
+
+
+def last_line(*arguments, **variables):
+    """The last line of what `run` prints on standard error."""
+    return run(*arguments, **variables).stderr.rstrip("\n").rpartition("\n")[2]
 
 
 # One rank's step with a hook; prints what it used.
 TRAIN = """\
+import os
 import sys
 import torch
 import torch.distributed as dist
@@ -34,7 +39,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hookline
 
-dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+dist.init_process_group("gloo", init_method="file://" + os.path.abspath("store"), rank=0, world_size=1)
 model = DistributedDataParallel(torch.nn.Linear(3, 2))
 hook = hookline.register(model, "power_sgd", wrapper="fp16", start_powerSGD_iter=2)
 model(torch.ones(1, 3)).sum().backward()
@@ -53,10 +58,7 @@ class Packages(unittest.TestCase):
             ["cmake", "--install", BUILD, "--component", "python", "--prefix", installed],
             check=True, capture_output=True, timeout=60,
         )  # fmt: skip
-        ended = subprocess.run(
-            [sys.executable, "-c", TRAIN, os.path.join(self.folder, "store")], cwd=self.folder, capture_output=True,
-            text=True, timeout=120, env={**os.environ, "PYTHONPATH": os.pathsep.join((installed, LAUNCHER))},
-        )  # fmt: skip
+        ended = run(self.folder, TRAIN, installed, LAUNCHER)
         self.assertEqual(ended.returncode, 0, ended.stderr)
         hook, module, library = ended.stdout.rsplit(" ", 2)
         self.assertEqual(hook, "power_sgd(rank=1, start=2) in fp16")

@@ -50,7 +50,7 @@ constexpr KeyQuestion kQuestions[] = {
     {"ddp.comm_state_option.matrix_approximation_rank", "Which rank should PowerSGD's factors have?"},
     {"ddp.comm_state_option.start_powerSGD_iter", "From which step on should gradients be compressed?"},
     {"ddp.comm_state_option.min_compression_rate",
-     "Compress a gradient if that makes it smaller by which factor?"},
+     "By more than which factor must compression shrink a gradient?"},
     {"ddp.comm_state_option.use_error_feedback",
      "Add what compression left out to the next step's gradient?"},
     {"ddp.comm_state_option.warm_start", "Start from the previous step's Q?"},

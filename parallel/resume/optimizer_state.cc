@@ -339,10 +339,11 @@ void expect_it_takes_pieces(optim::Optimizer& optimizer, const std::vector<at::T
                           instead + "[ddp] shard_optimizer = false");
   }
   if (warns && kind_of(optimizer).save == save_archive) {
-    log::warning(std::string(is_model ? "the model is sharded, and its optimizer is a class of the program"
-                                      : "[ddp] shard_optimizer shards an optimizer class of the program") +
-                 ": it is given this rank's piece of each parameter, flat, which is right only if it treats "
-                 "every element by itself");
+    log::warning(
+        std::string(is_model ? "the model is sharded, and its optimizer's class is the program's own"
+                             : "[ddp] shard_optimizer shards an optimizer whose class is the program's own") +
+        ": it is given this rank's piece of each parameter, flat, which is right only if it treats "
+        "every element by itself");
   }
 }
 

@@ -19,7 +19,7 @@ struct ChosenHooks {
   std::string warnings;  // rendered; empty if there are none
 };
 
-/// What `file` and the environment set; without `file`, what the config sets that `hookline launch` has
+/// What `file` and the environment set; without `file`, what is set by the config that `hookline launch` has
 /// resolved for this rank, or, outside of a run, what the environment alone sets. Throws ConfigError with
 /// every problem.
 ChosenHooks chosen_hooks(const std::optional<std::filesystem::path>& file);

@@ -641,10 +641,11 @@ TEST(OptimizerShards, RefuseWhatNeedsWholeTensors) {
     Own own(net->parameters());
     third.prepare(net, own);
   });
-  EXPECT_THAT(messages.text(),
-              HasSubstr("[ddp] shard_optimizer shards an optimizer class of the program: it is given "
-                        "this rank's piece of each parameter, flat, which is right only if it treats every "
-                        "element by itself"));
+  EXPECT_THAT(
+      messages.text(),
+      HasSubstr("[ddp] shard_optimizer shards an optimizer whose class is the program's own: it is given "
+                "this rank's piece of each parameter, flat, which is right only if it treats every "
+                "element by itself"));
 }
 
 TEST(OptimizerShards, RefuseParametersThatCannotBeCut) {

@@ -191,7 +191,7 @@ void TrialRun::suspend() {
 }
 
 void TrialRun::wait_until_suspended(Clock::time_point patience) const {
-  // The trial's launcher stops last. If it got SIGCONT before it has stopped, it would stay stopped.
+  // The trial's launcher stops last. If it got SIGCONT before it had stopped, it would stay stopped.
   while (!wait_status_ && Clock::now() < patience) {
     siginfo_t info = {};
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT | WNOHANG) != 0 ||

@@ -59,7 +59,7 @@ class DataLoader {
       : state_(std::make_shared<State>(std::move(dataset), options)) {}
 
   /// Starts an epoch: the first, the one given to set_epoch(), or the one after the last. The epoch is over
-  /// at its last batch, or when the iterator is destroyed, as `break` does. A pass on which nothing is
+  /// at its last batch, or when `break` destroys its iterator. A pass on which nothing is
   /// trained, such as a look at one batch, does not move the training loader. In a resumed run, loops over
   /// epochs that are already trained get no batches, so a program may count epochs from 0, unless it has
   /// called epoch() before its first loop.

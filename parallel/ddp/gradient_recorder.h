@@ -14,8 +14,8 @@
 namespace hookline {
 
 /// Writes this rank's own gradients, as they are before the hook, to one file per step:
-/// FOLDER/step0000.rank0.safetensors, and so on, for the first `steps` steps. Tensors are named as the
-/// parameters.
+/// FOLDER/step0000.rank0.safetensors, and so on, for the first `steps` steps. Tensors have their
+/// parameters' names.
 class GradientRecorder {
  public:
   /// Makes `folder`. Throws Error if it can't be made.

@@ -73,8 +73,8 @@ class ResumableReducer : public c10d::Reducer {
     }
   }
 
-  /// With find_unused_parameters: which parameters took part since gradients were last communicated
-  /// [parameters], int32.
+  /// With find_unused_parameters: which parameters took part since gradients were last communicated,
+  /// [number of parameters], int32.
   const at::Tensor& used_parameters() const { return local_used_map_; }
 
  private:

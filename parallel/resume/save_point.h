@@ -17,7 +17,7 @@ namespace hookline {
 /// batch loads, after a complete loop body. If several optimizers step in turn, the save first waits for the
 /// last one of the round, since a round may be the loop body. If it is unclear which loader's batch starts
 /// the body (the first batch takes several steps, or a step follows the loop), it waits for the most likely
-/// loader. It waits for a loader until the next checkpoint is due at most, and for the end of a round for at
+/// loader. It waits for a loader at most until the next checkpoint is due, and for the end of a round for at
 /// most as many steps as lie between two checkpoints. Not synchronised.
 class SavePoint {
  public:

@@ -23,7 +23,7 @@ inline bool listen_anywhere(int socket, int most_waiting) {
          ::listen(socket, most_waiting) == 0;
 }
 
-/// The name of such a socket; empty, with errno, if it has none.
+/// The name of such a socket; empty, with errno, if the system does not tell.
 inline std::string name_of_socket(int socket) {
   sockaddr_un address{};
   socklen_t size = sizeof address;

@@ -262,7 +262,7 @@ struct TextSource {
   }
 };
 
-/// False for variables that configure hookline itself, and for those of other programs.
+/// False for kReserved and HOOKLINE_LOG_…, which are no keys, and for variables of other programs.
 bool may_set_keys(const std::string& variable) {
   if (!variable.starts_with(kPrefix)) return false;
   const std::string rest = variable.substr(kPrefix.size());

@@ -39,7 +39,7 @@ class LineSplitter {
   std::string held_;
   std::string overwritten_;       // the line as it was at the last carriage return
   bool returned_ = false;         // the last byte was a carriage return
-  bool has_overwritten_ = false;  // and it was not taken yet
+  bool has_overwritten_ = false;  // overwritten_ holds a line that was not taken yet
 };
 
 }  // namespace hookline

@@ -57,8 +57,8 @@ class Interview {
   /// The config that results from the answers.
   RunConfig config(const Answers& answers) const;
 
-  /// "in a step, each rank sends 1.3 MB instead of 40 MB without a hook (for 10 million parameters)". Empty
-  /// if that is not known, as for a hook without an estimate or a sharded model.
+  /// "in a step, each rank sends 1.3 MB, and without a hook 40 MB (for 10 million parameters)". Empty if that
+  /// is not known, as for a hook without an estimate or a sharded model.
   std::string traffic(const RunConfig& config) const;
 
   /// What was detected, on one line: "8 cores, no GPU; network: 10.0.0.1 (eth0)".

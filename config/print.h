@@ -33,8 +33,8 @@ std::string to_toml(const RunConfig& config);
 std::string chosen_to_toml(const RunConfig& config);
 
 /// The whole resolved config, defaults included, as one JSON object, which read_resolved() reads: {"ddp":
-/// {"comm_hook": {"value": …, "origin": "file", "where": "run.toml:2:1"}}, …}. Bytes that are not UTF-8 become
-/// U+FFFD.
+/// {"comm_hook": {"value": …, "origin": "file", "where": "run.toml:2:1"}}, …}. Bytes that are not UTF-8
+/// become U+FFFD.
 std::string to_json(const RunConfig& config);
 
 }  // namespace hookline

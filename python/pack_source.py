@@ -46,7 +46,7 @@ def main():
     for each in ("README.md", "of_this_torch.py"):
         shutil.copy2(PROJECT / each, work / each)
     version = re.search(r"project\(hookline VERSION ([0-9.]+)", (work / "CMakeLists.txt").read_text("utf-8"))[1]
-    # Without torch's version in its own, since the torch of a later environment decides what the wheel is for.
+    # The source package's version leaves out torch's: the torch of a later environment decides what the wheel is for.
     text = replaced(
         (PROJECT / "pyproject.toml").read_text("utf-8"),
         ('cmake.source-dir = "../.."\n', ""),

@@ -274,7 +274,7 @@ bool chooses_its_hook_between_hosts(const RunConfig& config, const Detected& her
   return chooses_its_hook(config, here) && has_several_nodes(config, here);
 }
 
-/// Sets when the wizard asks for keys that it does not simply ask along with their table.
+/// Sets when the wizard asks for those keys that it does not simply ask for along with their table.
 void add_asking(std::vector<KeyRow>& rows) {
   struct Asking {
     std::string_view table, name;

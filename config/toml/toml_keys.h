@@ -33,8 +33,8 @@ struct ScannedKeys {
 };
 ScannedKeys scan_keys(std::string_view text);
 
-/// The most levels of nested values, or dots in a dotted key, that are accepted: much deeper ones overflow the
-/// parser's stack.
+/// The most levels of nested values, or dots in a dotted key, that are accepted: much deeper ones overflow
+/// the parser's stack.
 inline constexpr std::size_t kDeepestNesting = 64;
 
 /// The first byte at which `text` nests deeper than kDeepestNesting. May count a little too much (brackets

@@ -9,7 +9,7 @@ namespace hookline {
 /// The template in `file`, or the built-in one if no file is named. Throws UsageError.
 std::string template_text(const std::string& file, const std::string& built_in);
 
-/// Throws UsageError unless each --scheduler-arg is an option, as a line of sbatch's script is.
+/// Throws UsageError unless each --scheduler-arg is an option by itself, as on an #SBATCH line.
 void expect_options(const std::vector<std::string>& scheduler_arguments);
 
 /// Throws UsageError if a --scheduler-arg of sbatch's moves the job's output from where hookline reads it.

@@ -94,7 +94,8 @@ Variables rank_variables(const std::vector<std::string>& base, const RunPlace& p
   if (!is_set(kMallocVariables[0]) && !is_set(kMallocVariables[1]) && !is_set("GLIBC_TUNABLES")) {
     for (const char* name : kMallocVariables) ours.emplace_back(name, kNoThreshold);
   }
-  // Accelerate trains each process alone on the CPU without it, as `accelerate launch --cpu` knows.
+  // Without it, each process of Accelerate on the CPU trains by itself; `accelerate launch --cpu` sets it,
+  // too.
   if (place.is_on_cpu && !is_set(kAccelerateOnCpu)) ours.emplace_back(kAccelerateOnCpu, "true");
   if (!node.launch_id.empty()) ours.emplace_back("HOOKLINE_LAUNCH_ID", node.launch_id);
   if (rank == 0 && place.store_descriptor >= 0)

@@ -81,7 +81,7 @@ class StackWriters {
 /// empty if nothing is.
 std::string stacks_problem(const std::string& text, int threads);
 
-/// A line for each thread whose stack gdb has cut, being deeper than what was asked for.
+/// A line for each thread whose stack gdb has cut, because it is deeper than what was asked for.
 std::string notes_on_cut_stacks(const std::string& text);
 
 }  // namespace hookline

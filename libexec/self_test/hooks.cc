@@ -38,7 +38,8 @@ std::string short_text(double value) {
   return text;
 }
 
-/// Sets options that delay compression to their smallest value, but at least to 2, which error feedback needs.
+/// Sets options that delay compression to their smallest value, but at least to 2, which error feedback
+/// needs.
 void start_early(const HookRow& hook, OptionMap& options) {
   for (const OptionRow& row : hook.options) {
     if (row.name.starts_with("start_") && row.type == OptionType::integer)

@@ -300,8 +300,8 @@ bool HookChooser::gives_up() {
   return true;
 }
 
-/// Drops a hook whose error is too large, with all of its settings that compress as much or more, which
-/// follow it.
+/// Drops a setting whose error is too large, and all settings of the same hook that compress as much or more;
+/// those that compress more come later.
 void HookChooser::give_up_from(std::size_t setting) {
   const auto is_as_exact = [&](const HookSetting& each) {
     return each.hook == settings_[setting].hook && each.options == settings_[setting].options;

@@ -16,8 +16,8 @@ namespace hookline {
 /// shape.
 const detail::EpochPlan* loader_that_repeats(const TrainingPlace& place, const at::Tensor& tensor, bool adds);
 
-/// A warning of `repeated` samples, which says how to leave them out. `call`: what is about to count them, such
-/// as "gather".
+/// A warning of `repeated` samples, which says how to leave them out. `call`: what is about to count them,
+/// such as "gather".
 std::string repeated_samples_warning(const std::string& call, std::int64_t repeated, std::int64_t world_size);
 
 }  // namespace hookline

@@ -14,8 +14,9 @@ namespace hookline {
 ///
 /// The active loader is the one whose batches are trained on; it is determined whenever the program trains. A
 /// loader qualifies while a loop over it is under way, if its last batch was loaded with gradients enabled
-/// (so not in an evaluation under NoGradGuard) and no more optimizer steps ago than the longest of its
-/// batches took, or than there are optimizers. If several qualify, these rules decide, in this order:
+/// (so not in an evaluation under NoGradGuard) and at most as many optimizer steps ago as the longest of its
+/// batches took, or as there are optimizers, whichever is more. If several qualify, these rules decide, in
+/// this order:
 ///
 /// - a loader that the program does not restart again and again with `it = loader.begin()`;
 /// - a loader whose epoch() the program has called;
@@ -66,8 +67,9 @@ class TrainingPlace {
   /// from no prepared one.
   struct Next {
     const detail::EpochPlan* loader = nullptr;
-    bool is_sure =
-        false;  // it is the active one, or has taken as many steps from one batch to the next before
+    /// It is the active one, or an earlier batch of it took at least as many steps as there were since its
+    /// last load.
+    bool is_sure = false;
     std::int64_t loads = 0;  // of it so far
   };
   Next next_body() const;

@@ -11,8 +11,8 @@ namespace hookline {
 /// If a rank's backward skips a unit, the rank joins the averaging of that unit's gradients only at the end
 /// of backward, and the unit is late on all ranks. Once a unit has been late, a rank stops waiting for
 /// it; when its averages arrive in time again, it waits again, half as long as before. After one wait in
-/// vain, it waits no more in the same backward. Units that other ranks skip, even in turns, thus cost at most
-/// 2 s each in a whole run.
+/// vain, it waits for no unit any more in the same backward. Units that other ranks skip, even in turns, thus
+/// cost at most 2 s each in a whole run.
 ///
 /// A unit is its position among the model's. Not synchronised.
 class ReductionPatience {

@@ -58,7 +58,7 @@ class ShardedHook:
             dist.all_to_all_single(received, sent, group=group)
             output.copy_(received.view(size, -1).sum(0, dtype=torch.float32).div_(divisor))
         else:
-            # fully_shard divides gradients by itself if they are in the wire's precision already.
+            # fully_shard has divided gradients itself if they were in the wire's precision already.
             before = 1 if gradient.dtype == self._wire and divisor == 1 else _divisor_before(size)
             sent = gradient.div(before).to(self._wire)
             received = torch.empty_like(output, dtype=self._wire)

@@ -1,5 +1,6 @@
 #include "support/slurm.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +10,24 @@
 #include "support/free_port.h"
 
 namespace hookline::testing {
+namespace {
+
+/// The calling thread is in a network namespace of its own from then on. Beside loopback it has a link, since
+/// Slurm listens nowhere on a host whose only addresses are those of loopback. False if that fails.
+bool enter_own_network() {
+  if (unshare(CLONE_NEWNET) != 0) return false;
+  const auto ip = [](std::vector<std::string> arguments) {
+    ProcessOptions options;
+    options.arguments = std::move(arguments);
+    return run_process("ip", options).exit_code == 0;
+  };
+  return ip({"link", "set", "lo", "up"}) && ip({"link", "add", "e0", "type", "veth", "peer", "name", "e1"}) &&
+         ip({"addr", "add", "10.99.0.1/24", "dev", "e0"}) && ip({"link", "set", "e0", "up"}) &&
+         ip({"link", "set", "e1", "up"});
+}
+
+}  // namespace
+
 Slurm::Slurm() {
   if (geteuid() != 0) {
     problem_ = "Slurm's daemons can't be started here (run as root)";
@@ -20,6 +39,10 @@ Slurm::Slurm() {
       problem_ = std::string("no ") + program + " here (Debian's slurm-wlm and munge)";
       return;
     }
+  }
+  if (!enter_own_network()) {
+    problem_ = "no network namespace can be made here";
+    return;
   }
   const std::string folder = folder_.path().string(), host = host_name();
   for (const char* below : {"state", "run", "log"}) std::filesystem::create_directory(folder_.path() / below);
@@ -46,7 +69,7 @@ Slurm::Slurm() {
                        "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSchedulerType=sched/"
                        "builtin\nMpiDefault=none\n"
                        "ReturnToService=2\nFirstJobId=" +
-                       std::to_string(free_port()) + "\n";  // a run derives its port from the job's number
+                       std::to_string(free_port()) + "\n";  // so that two clusters' jobs have different names
   for (const char* node : {"n1", "n2"})
     config += "NodeName=" + std::string(node) + " NodeHostname=" + host +
               " NodeAddr=127.0.0.1 Port=" + std::to_string(free_port()) + " CPUs=1 State=UNKNOWN\n";

@@ -9,8 +9,9 @@
 
 namespace hookline::testing {
 
-/// Runs Slurm's daemons with configuration and state in a temporary folder; stopped on destruction. Needs
-/// root, and Debian's packages slurm-wlm and munge.
+/// Runs Slurm's daemons with configuration and state in a temporary folder; stopped on destruction. The
+/// calling thread is in a network namespace of its own from then on, so that no other test has the port that
+/// a run derives from its job's number. Needs root, and Debian's packages slurm-wlm and munge.
 class Slurm {
  public:
   Slurm();

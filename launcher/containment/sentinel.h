@@ -37,7 +37,7 @@ class Sentinel {
   bool has_given_up() const;
   /// Throws std::runtime_error if the system refused to start the agent. Call it once the sentinel has ended.
   void expect_agent() const;
-  /// Continues the sentinel if it was stopped, since it could not clean up.
+  /// Continues the sentinel if it was stopped: while stopped, it could not clean up.
   void wake() const;
 
  private:

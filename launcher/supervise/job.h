@@ -32,8 +32,8 @@ struct StopSource {
   /// Called at the first failure of a rank, with its number in the whole run and the step that it reported
   /// last.
   std::function<void(int rank, const Outcome& outcome, std::optional<std::int64_t> step)> failed;
-  /// Called every `status_interval`, if ranks report their times: which rank was the busiest since, and what
-  /// part of its time it did not wait for communication.
+  /// Called every `status_interval`, if ranks report their times: which rank was the busiest since, and in
+  /// what part of its time it did not wait for communication.
   std::function<void(int rank, double busy)> busiest;
 };
 

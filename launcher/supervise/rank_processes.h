@@ -22,8 +22,8 @@ struct EndedChild {
   std::optional<int> rank;  // none: something else that this process, or a rank that is gone, has started
 };
 
-/// Ranks are counted from 0 in the order in which they are started. One at a time in a process, since it
-/// reaps every child.
+/// Ranks are counted from 0 in the order in which they are started. A process has one RankProcesses at a
+/// time, since that reaps every child.
 class RankProcesses {
  public:
   /// `bounds` must outlive it.

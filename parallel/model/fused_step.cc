@@ -51,8 +51,8 @@ class Table {
   std::array<std::vector<at::Tensor>, kRoles> lists_;
 };
 
-/// What the kernels' widest instructions process at once. A kernel starts on a tensor with such units, and
-/// the part of each thread is a multiple of them.
+/// What the kernels' widest instructions process at once. A kernel works through a tensor in such units from
+/// its start, and each thread's part is a multiple of them.
 constexpr std::int64_t kUnitBytes = 64;
 
 at::Tensor flat_part(const at::Tensor& tensor, std::int64_t begin, std::int64_t count) {

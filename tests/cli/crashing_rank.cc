@@ -2,8 +2,8 @@
 //
 //     crashing_rank MODE [thread]
 //
-// Rank 1, or the only one, does as MODE says after step 3, in its main thread or in another; the others
-// sleep.
+// Rank 1, or the only one, does as MODE says after step 3, in its main thread or in another; the other
+// ranks sleep.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

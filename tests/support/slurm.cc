@@ -94,6 +94,11 @@ Slurm::Slurm() {
 }
 
 Slurm::~Slurm() {
+  if (problem_.empty()) {
+    // The jobs of a test that failed would outlive the daemons.
+    run("/usr/bin/scancel", {"--full", "--signal=KILL", "--user=root"});
+    eventually([&] { return run("/usr/bin/squeue", {"--noheader"}).out.empty(); }, std::chrono::seconds(10));
+  }
   // In reverse order of their start, so that each can stop what it started.
   std::reverse(daemons_.begin(), daemons_.end());
   for (const auto& daemon : daemons_) {

@@ -22,10 +22,25 @@ function(hookline_install_program target folder)
   install(TARGETS ${target} ${bundled} RUNTIME DESTINATION ${destination} COMPONENT launcher)
 endfunction()
 
-# After all programs: installs the libraries that they need.
+# After all programs: installs the libraries that they need, and the licence texts of all that a package then contains.
 function(hookline_install_libraries)
   if(HOOKLINE_BUNDLED_LIBRARIES)
     install(RUNTIME_DEPENDENCY_SET hookline_libraries PRE_EXCLUDE_REGEXES ${hookline_system_libraries}
       LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/hookline/lib COMPONENT launcher)
+    set(compiled cppzmq-dev libcli11-dev libfmt-dev libspdlog-dev libsqlite3-dev libsqlitecpp-dev libxxhash-dev
+      libyaml-cpp-dev nlohmann-json3-dev)
+    set(toml11)
+    if(HOOKLINE_TOML11_INCLUDE)
+      set(toml11 ${HOOKLINE_TOML11_INCLUDE}/toml.hpp)
+    else()
+      list(APPEND compiled libtoml11-dev)
+    endif()
+    install(CODE "
+      set(PREFIX \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+      set(LIBRARIES \"${CMAKE_INSTALL_LIBEXECDIR}/hookline/lib\")
+      set(LICENCES \"${CMAKE_INSTALL_DOCDIR}/licences\")
+      set(COMPILED \"${compiled}\")
+      set(TOML11 \"${toml11}\")
+      include(\"${PROJECT_SOURCE_DIR}/cmake/finish_libraries.cmake\")" COMPONENT launcher)
   endif()
 endfunction()

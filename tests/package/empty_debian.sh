@@ -50,6 +50,7 @@ case $package in
     printf '== unpacking %s\n' "${package##*/}"
     mkdir "$root/opt/hookline"
     quietly inside tar -xzf "/tmp/${package##*/}" -C /opt/hookline --strip-components=1
+    test -f "$root/opt/hookline/share/doc/hookline/licences/libcurl4"
     prefix=/opt/hookline
     ;;
 esac

@@ -24,6 +24,8 @@ if python3 -c 'import hookline; hookline.register' 2>error; then exit 1; fi
 grep -q 'hookline.register needs the package hookline-torch, and hookline_torch is not installed' error
 test -f new/share/man/man1/hookline-launch.1
 test ! -e new/include/hookline
+test -f new/share/doc/hookline/licences/libcurl4
+[[ -z $(sha1sum new/libexec/hookline/lib/* | sort | uniq -w 40 -d) ]]  # no library twice
 if hookline --cmake-dir 2>error; then exit 1; fi
 grep -q 'has no hooklineConfig.cmake: this is the launcher alone' error
 

@@ -17,7 +17,12 @@ def _version() -> str:
 def _torch() -> str:
     named = os.environ.get("HOOKLINE_TORCH")
     if not named:
-        return importlib.metadata.version("torch").split("+")[0]
+        try:
+            return importlib.metadata.version("torch").split("+")[0]
+        except importlib.metadata.PackageNotFoundError:
+            raise RuntimeError(
+                "torch is not installed in this Python environment: install the version that hookline-torch is to be built for"
+            ) from None
     for found in (pathlib.Path(named), pathlib.Path(named, ".."), *pathlib.Path(named).glob("lib/python3*/site-packages")):
         for each in importlib.metadata.distributions(name="torch", path=[str(found)]):
             return each.version.split("+")[0]

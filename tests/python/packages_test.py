@@ -110,6 +110,15 @@ class Packages(unittest.TestCase):
             ),
             f"RuntimeError: HOOKLINE_TORCH is '{self.folder}', in which Python's torch is not installed",
         )
+        self.assertEqual(
+            last_line(
+                metadata,
+                "import sys, of_this_torch as o; sys.path.clear(); o.dynamic_metadata('version', {})",
+                metadata,
+            ),
+            "RuntimeError: torch is not installed in this Python environment: install the version that hookline-torch is to be "
+            "built for",
+        )
 
     def test_a_wheel_must_contain_the_libraries_that_its_programs_need(self):
         wheel = os.path.join(self.folder, "hookline-0.9.0-py3-none-linux_x86_64.whl")

@@ -28,8 +28,8 @@ class GradientSteps {
   /// How many steps are over: also the number, from 0, of the step in progress.
   std::int64_t count() const { return elements_reduced_ / elements_; }
   void start_at(std::int64_t step) { elements_reduced_ = step * elements_; }
-  /// When the last bucket was handed over. That is after what a hook computes before it
-  /// starts a collective.
+  /// When the last bucket was handed over. That is after what a hook computes before it starts a
+  /// collective.
   const StepClock::Moment& last_bucket_at() const { return last_bucket_at_; }
 
  private:

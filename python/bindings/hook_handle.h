@@ -31,8 +31,8 @@ struct SavedHook {
   HookState state;
 };
 
-/// A hook and the groups that it communicates over. The constructor, run(),
-/// save(), load() and the destructor are called without Python's lock: `make_group` takes it itself.
+/// A hook and the groups that it communicates over. The constructor, run(), save(), load() and the destructor
+/// are called without Python's lock: `make_group` takes it itself.
 class HookHandle {
  public:
   /// Builds `hook` inside `wrapper`, as Registry::build does. `parameters` are those that the Reducer

@@ -1,6 +1,5 @@
 #include "support/slurm.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,24 +9,6 @@
 #include "support/free_port.h"
 
 namespace hookline::testing {
-namespace {
-
-/// The calling thread is in a network namespace of its own from then on. Beside loopback it has a link, since
-/// Slurm listens nowhere on a host whose only addresses are those of loopback. False if that fails.
-bool enter_own_network() {
-  if (unshare(CLONE_NEWNET) != 0) return false;
-  const auto ip = [](std::vector<std::string> arguments) {
-    ProcessOptions options;
-    options.arguments = std::move(arguments);
-    return run_process("ip", options).exit_code == 0;
-  };
-  return ip({"link", "set", "lo", "up"}) && ip({"link", "add", "e0", "type", "veth", "peer", "name", "e1"}) &&
-         ip({"addr", "add", "10.99.0.1/24", "dev", "e0"}) && ip({"link", "set", "e0", "up"}) &&
-         ip({"link", "set", "e1", "up"});
-}
-
-}  // namespace
-
 Slurm::Slurm() {
   if (geteuid() != 0) {
     problem_ = "Slurm's daemons can't be started here (run as root)";
@@ -40,7 +21,8 @@ Slurm::Slurm() {
       return;
     }
   }
-  if (!enter_own_network()) {
+  host_.emplace(1);  // which has a link: Slurm listens nowhere if all addresses are those of loopback
+  if (!host_->ok() || !host_->enter(0)) {
     problem_ = "no network namespace can be made here";
     return;
   }

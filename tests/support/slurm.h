@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "support/hosts.h"
 #include "support/process.h"
 
 namespace hookline::testing {
@@ -27,6 +29,7 @@ class Slurm {
   ProcessResult run(const std::string& command, std::vector<std::string> arguments) const;
 
  private:
+  std::optional<Hosts> host_;
   TemporaryFolder folder_;
   std::vector<std::unique_ptr<Process>> daemons_;
   std::string problem_;

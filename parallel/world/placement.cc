@@ -2,7 +2,6 @@
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,44 +10,10 @@
 #include "base/log.h"
 #include "config/resolve.h"
 #include "config/visible_gpus.h"
-#include "hooks/build_stamp.h"
-#include "parallel/world/cuda_module.h"
+#include "parallel/world/cuda_library.h"
 
 namespace hookline {
 namespace {
-
-/// The result of loading the module before main.
-struct Loaded {
-  const CudaModule* module = nullptr;
-  std::string problem =
-      "hookline's CUDA module was not loaded when the program started, since the config that was read at "
-      "that "
-      "time asked for the CPU";
-};
-
-Loaded load() {
-  Loaded loaded;
-  // Load libtorch_cuda first: from here, the search uses the program's run path, which leads to its libtorch.
-  void* library = ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
-  if (library) library = ::dlopen(kCudaModuleFile, RTLD_NOW | RTLD_GLOBAL);
-  if (!library) {
-    loaded.problem =
-        std::string("hookline's CUDA module can't be loaded: ") + ::dlerror() +
-        "\n  build hookline where a CUDA toolkit is, with a libtorch that has CUDA; a module that lies "
-        "elsewhere is found through LD_LIBRARY_PATH";
-    return loaded;
-  }
-  auto* function = reinterpret_cast<CudaModuleFunction*>(::dlsym(library, kCudaModuleFunction));
-  const CudaModule* module = function ? function() : nullptr;
-  const std::string build = module ? module->build : "an unknown torch";
-  if (build != HOOKLINE_BUILD_STAMP) {
-    loaded.problem = std::string(kCudaModuleFile) + " was built with " + build +
-                     "; the program was built with " + HOOKLINE_BUILD_STAMP + ": build both with the same";
-    return loaded;
-  }
-  use_cuda_kernels(module->kernels);
-  return {module, ""};
-}
 
 /// The device that the config asks for. Hooks are not known yet, so errors about them are ignored here and
 /// reported later.
@@ -62,17 +27,23 @@ std::string wanted_device() {
   return resolve(sources, Catalog::built_in()).config.launch.device;
 }
 
-const Loaded& loaded_module() {
-  static const Loaded loaded = visible_gpus() > 0 && wanted_device() != "cpu" ? load() : Loaded();
+/// What came of loading the module before main.
+const CudaLibrary& loaded_before_main() {
+  static const CudaLibrary loaded =
+      visible_gpus() > 0 && wanted_device() != "cpu"
+          ? cuda_library()
+          : CudaLibrary{nullptr,
+                        "hookline's CUDA module was not loaded when the program started, since the config "
+                        "that was read at that time asked for the CPU"};
   return loaded;
 }
 
-[[maybe_unused]] const Loaded& kLoadedBeforeMain = loaded_module();
+[[maybe_unused]] const CudaLibrary& kLoadedBeforeMain = loaded_before_main();
 
 /// Why this process can't use CUDA; empty if it can.
 std::string obstacle(int gpus) {
   if (gpus == 0) return why_no_gpu();
-  if (!loaded_module().module) return loaded_module().problem;
+  if (!loaded_before_main().module) return loaded_before_main().problem;
   if (!at::globalContext().hasCUDA()) {
     return "libtorch sees no CUDA, though its library is loaded: either the driver does not work (try "
            "nvidia-smi), or a "
@@ -107,7 +78,7 @@ Placement place_rank(const LaunchConfig& config, int local_rank, int local_ranks
   }
   placement.shared_memory = SharedMemory::never;
   placement.device = c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
-  if (config.backend != "gloo" && gpu_each) placement.nccl = loaded_module().module;
+  if (config.backend != "gloo" && gpu_each) placement.nccl = loaded_before_main().module;
   cuda.setDevice(placement.device);
   return placement;
 }

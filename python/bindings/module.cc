@@ -14,6 +14,7 @@
 #include "hooks/registry/plugin.h"
 #include "hooks/registry/registry.h"
 #include "parallel/rank/rank_status.h"
+#include "parallel/world/cuda_library.h"
 #include "python/bindings/chosen_hooks.h"
 #include "python/bindings/hook_handle.h"
 #include "python/bindings/rank_reports.h"
@@ -118,6 +119,10 @@ PYBIND11_MODULE(_C, module) {
     return result;
   });
   module.def("load_plugin", [](const std::string& file) { load_plugin(file, Registry::instance()); });
+  module.def("cuda_problem", [] {
+    const py::gil_scoped_release unlocked;
+    return cuda_library().problem;
+  });
   module.def("write_error_file", &write_error_file);
   py::class_<RankReports>(module, "RankReports")
       .def(py::init<>())

@@ -7,6 +7,7 @@ import os
 import pickle
 import threading
 import time
+import unittest.mock as mock
 import warnings
 import weakref
 
@@ -16,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hookline
 import on_ranks
+from hookline_torch import _ddp
 
 PLUGIN_FOLDER = os.environ["PLUGIN_FOLDER"]
 BUILT_IN = hookline.hooks()  # before tests load plug-ins
@@ -221,6 +223,16 @@ class Hooks(on_ranks.TestCase):
             (model(torch.ones(4, 64)) * float("inf")).sum().backward()
         # Ranks that have failed together still communicate.
         self.expect_equal_ranks(train(make_model(), 2))
+
+    def test_power_sgd_on_a_gpu_needs_the_cuda_module(self):
+        # No GPU here: what stands for a model has a parameter that says it is on one.
+        on_gpu = mock.Mock(requires_grad=True, device=torch.device("cuda", 0))
+        model = mock.Mock(spec=["_comm_hooks", "_module_parameters"], _comm_hooks=[], _module_parameters=[on_gpu])
+        with mock.patch("hookline_torch._C.cuda_problem", lambda: "it is gone"):
+            self.expect_error(
+                "on a GPU, the hook 'power_sgd' needs hookline's CUDA module: it is gone",
+                lambda: _ddp.register_with_ddp(model, "power_sgd", "no", False, {}),
+            )
 
     def test_no_hook_is_refused(self):
         self.expect_error(

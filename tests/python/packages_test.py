@@ -66,6 +66,15 @@ class Packages(unittest.TestCase):
         self.assertTrue(library.startswith(installed), library)
         self.assertTrue(os.path.exists(os.path.join(installed, "hookline_torch", "py.typed")))
 
+    def test_the_cuda_module_is_found(self):
+        library = os.path.join(BUILD, "lib", "libhookline_cuda.so")
+        if not os.path.exists(library):
+            self.skipTest("built without a CUDA toolkit")
+        ended = run(
+            self.folder, "from hookline_torch import _C; print(repr(_C.cuda_problem()))", os.path.join(BUILD, "python")
+        )
+        self.assertEqual(ended.stdout, "''\n", ended.stderr)
+
     def test_a_launcher_that_is_gone_is_named(self):
         self.assertEqual(
             last_line(self.folder, "import hookline; hookline.program()", LAUNCHER),

@@ -126,18 +126,21 @@ def register_with_ddp(
     if model._comm_hooks or hasattr(model, "_hookline_hook"):
         raise _C.Error("the model has a communication hook already: a second can't be registered")
     parameters = [each for each in model._module_parameters if each.requires_grad]
-    if hook.lower() in ("power_sgd", "batched_power_sgd") and parameters[0].is_cuda:
-        raise _C.Error(
-            "hookline's PowerSGD needs hookline's CUDA module on a GPU, which Python can't load yet: "
-            "use the hooks fp16 or bf16, or PyTorch's powerSGD_hook"
-        )
+    device = parameters[0].device
+    if device.type == "cuda" and hook.lower() in ("power_sgd", "batched_power_sgd"):
+        if problem := _C.cuda_problem():
+            raise _C.Error(f"on a GPU, the hook '{hook}' needs hookline's CUDA module: {problem}")
     group = model.process_group
-    options_of_group = getattr(group._get_backend(parameters[0].device), "options", None)
+    backend = group._get_backend(device)
 
     def make_group(name: str) -> dist.ProcessGroup:
+        # One communicator of NCCL's runs all collectives in the order in which they are started. Two of them may wait
+        # for each other.
+        if backend.name() == "nccl":
+            return group
         return dist.new_group(
             dist.get_process_group_ranks(group),
-            timeout=getattr(options_of_group, "_timeout", None),
+            timeout=getattr(getattr(backend, "options", None), "_timeout", None),
             backend=dist.get_backend(group),
             use_local_synchronization=True,
             group_desc=f"hookline {name}",

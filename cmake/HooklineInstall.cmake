@@ -1,5 +1,5 @@
 # The installed package. After find_package(hookline), projects link hookline::hookline, hookline::parallel
-# and the rest.
+# and the rest. What is for one version of torch is the component `torch`.
 
 include(CMakePackageConfigHelpers)
 set(_package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/hookline)
@@ -24,9 +24,9 @@ if(HOOKLINE_TORCH_HALF)
   endforeach()
   install(FILES ${PROJECT_BINARY_DIR}/include/hookline/forward.h ${PROJECT_BINARY_DIR}/include/hookline/hookline.h
       ${PROJECT_BINARY_DIR}/include/hookline/plugin.h
-    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hookline)
-  install(TARGETS hookline_hookline EXPORT hookline-targets)
-  install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindHooklineTorch.cmake DESTINATION ${_package_folder})
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/hookline COMPONENT torch)
+  install(TARGETS hookline_hookline EXPORT hookline-targets COMPONENT torch)
+  install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindHooklineTorch.cmake DESTINATION ${_package_folder} COMPONENT torch)
 endif()
 
 # An installed header may include only installed headers.
@@ -44,11 +44,11 @@ endforeach()
 list(JOIN _headers "\n" _lines)
 file(WRITE ${PROJECT_BINARY_DIR}/installed_headers.txt "${_lines}\n")
 
-install(EXPORT hookline-targets NAMESPACE hookline:: DESTINATION ${_package_folder})
+install(EXPORT hookline-targets NAMESPACE hookline:: DESTINATION ${_package_folder} COMPONENT torch)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/hooklineConfig.cmake.in ${PROJECT_BINARY_DIR}/hooklineConfig.cmake
   INSTALL_DESTINATION ${_package_folder} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/hooklineConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/hooklineConfig.cmake ${PROJECT_BINARY_DIR}/hooklineConfigVersion.cmake
-  DESTINATION ${_package_folder})
+  DESTINATION ${_package_folder} COMPONENT torch)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

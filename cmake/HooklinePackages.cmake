@@ -1,8 +1,5 @@
 # `cpack -G DEB` and `cpack -G TGZ` package hookline for the torch of this build, without torch itself. `./dev package`
 # sets what they need: HOOKLINE_INSTALLED_TORCH and, for the .tar.gz, HOOKLINE_BUNDLED_LIBRARIES.
-if(NOT PROJECT_IS_TOP_LEVEL)
-  return()
-endif()
 set(CPACK_PACKAGE_NAME hookline)
 set(CPACK_PACKAGE_VENDOR hookline)
 set(CPACK_PACKAGE_CONTACT "hookline <hookline@localhost>")

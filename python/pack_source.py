@@ -1,4 +1,4 @@
-"""Packs the source package of hookline-torch: what its extension is built from, with its pyproject.toml at the root.
+"""Packs the source package of hookline-torch: what it is built from, with its pyproject.toml at the root.
 
 usage: pack_source.py WORK_FOLDER OUTPUT_FOLDER     in the root of a checkout; prints the package's path
 """
@@ -14,7 +14,7 @@ from scikit_build_core.build import build_sdist
 
 PARTS = (
     "CMakeLists.txt LICENSE cmake torch_versions base hooks config checkpoint shared_memory run_store prediction tracking "
-    "parallel python"
+    "parallel cuda libexec python"
 ).split()
 PROJECT = pathlib.Path("python/hookline-torch")
 

@@ -36,11 +36,13 @@ Program libexec_rank(const std::string& name, const std::string& does) {
   const std::filesystem::path file = libexec_program(name);
   std::error_code error;
   if (!std::filesystem::exists(file, error))
-    throw ProgramError(
-        "'" + file.string() + "', which " + does +
-            ", is not there: this hookline was built without libtorch, was built in part only (./dev build "
-            "builds the rest), or was moved without it",
-        kNotFound);
+    throw ProgramError("'" + file.string() + "', which " + does +
+                           ", is not there: this is the launcher alone (the Python package hookline-torch "
+                           "has the program), a "
+                           "checkout that was built in part only (./dev build builds the rest), or a "
+                           "hookline that was moved "
+                           "without it",
+                       kNotFound);
   Program program{file, file, {file.string()}};
   program.library_folders = torch_libraries_for(file).string();
   // The libraries that a package bundles. Those that need each other are found only through this path.

@@ -65,16 +65,18 @@ TEST(Env, ReportsALauncherWithoutItsHelperPrograms) {
   const std::filesystem::path moved = sandbox.folder.path() / "bin" / "hookline";
   std::filesystem::copy_file(HOOKLINE_BINARY, moved);
   const ProcessResult env = testing::run_process(moved, sandbox.options({"env", "--json"}));
-  EXPECT_EQ(nlohmann::json::parse(env.out)["libtorch"],
-            "none: this hookline was built without it, was built in part only (./dev build builds the rest), "
-            "or was moved "
-            "without it");
+  EXPECT_EQ(
+      nlohmann::json::parse(env.out)["libtorch"],
+      "none: this is the launcher alone (the Python package hookline-torch has what loads it), a checkout "
+      "that was built in part only (./dev build builds the rest), or a hookline that was moved");
   const ProcessResult result = testing::run_process(moved, sandbox.options({"test"}));
   EXPECT_EQ(result.exit_code, 127);
-  EXPECT_EQ(result.err,
-            "hookline: error: '" + (sandbox.folder.path() / "libexec/hookline/self_test_rank").string() +
-                "', which tries everything on each rank, is not there: this hookline was built without "
-                "libtorch, was built in part only (./dev build builds the rest), or was moved without it\n");
+  EXPECT_EQ(
+      result.err,
+      "hookline: error: '" + (sandbox.folder.path() / "libexec/hookline/self_test_rank").string() +
+          "', which tries everything on each rank, is not there: this is the launcher alone (the Python "
+          "package hookline-torch has the program), a checkout that was built in part only (./dev build "
+          "builds the rest), or a hookline that was moved without it\n");
 }
 
 TEST(Env, PrintsTheSameFactsAsText) {

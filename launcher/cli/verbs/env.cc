@@ -24,9 +24,8 @@ Facts libtorch_facts() {
   const std::filesystem::path file = libexec_program("self_test_rank");
   std::error_code error;
   if (!std::filesystem::exists(file, error))
-    return "none: this hookline was built without it, was built in part only (./dev build builds the rest), "
-           "or was "
-           "moved without it";
+    return "none: this is the launcher alone (the Python package hookline-torch has what loads it), a "
+           "checkout that was built in part only (./dev build builds the rest), or a hookline that was moved";
   std::vector<std::string> command;
   try {
     command = command_of(libexec_rank("self_test_rank", "reports versions"), {"--versions"});

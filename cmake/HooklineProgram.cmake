@@ -22,25 +22,36 @@ function(hookline_install_program target folder)
   install(TARGETS ${target} ${bundled} RUNTIME DESTINATION ${destination} COMPONENT launcher)
 endfunction()
 
+# Debian's packages of what is compiled into the launcher and into the C++ library.
+set(hookline_compiled_everywhere libfmt-dev libspdlog-dev libxxhash-dev nlohmann-json3-dev)
+
 # After all programs: installs the libraries that they need, and the licence texts of all that a package then contains.
 function(hookline_install_libraries)
   if(HOOKLINE_BUNDLED_LIBRARIES)
+    set(libraries ${CMAKE_INSTALL_LIBEXECDIR}/hookline/lib)
     install(RUNTIME_DEPENDENCY_SET hookline_libraries PRE_EXCLUDE_REGEXES ${hookline_system_libraries}
-      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/hookline/lib COMPONENT launcher)
-    set(compiled cppzmq-dev libcli11-dev libfmt-dev libspdlog-dev libsqlite3-dev libsqlitecpp-dev libxxhash-dev
-      libyaml-cpp-dev nlohmann-json3-dev)
-    set(toml11)
-    if(HOOKLINE_TOML11_INCLUDE)
-      set(toml11 ${HOOKLINE_TOML11_INCLUDE}/toml.hpp)
-    else()
-      list(APPEND compiled libtoml11-dev)
-    endif()
-    install(CODE "
-      set(PREFIX \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
-      set(LIBRARIES \"${CMAKE_INSTALL_LIBEXECDIR}/hookline/lib\")
-      set(LICENCES \"${CMAKE_INSTALL_DOCDIR}/licences\")
-      set(COMPILED \"${compiled}\")
-      set(TOML11 \"${toml11}\")
-      include(\"${PROJECT_SOURCE_DIR}/cmake/finish_libraries.cmake\")" COMPONENT launcher)
+      LIBRARY DESTINATION ${libraries} COMPONENT launcher)
+    hookline_finish_package(launcher ${CMAKE_INSTALL_DOCDIR}/licences "${libraries}" ${hookline_compiled_everywhere}
+      cppzmq-dev libcli11-dev libsqlite3-dev libsqlitecpp-dev libyaml-cpp-dev)
+  elseif(SKBUILD)  # the wheel hookline-torch
+    hookline_finish_package(torch ${CMAKE_INSTALL_DATADIR}/doc/hookline-torch/licences "" ${hookline_compiled_everywhere})
   endif()
+endfunction()
+
+# hookline_finish_package(COMPONENT LICENCES LIBRARIES COMPILED…): runs finish_package.cmake after COMPONENT is installed.
+function(hookline_finish_package component licences libraries)
+  set(compiled ${ARGN})
+  set(toml11)
+  if(HOOKLINE_TOML11_INCLUDE)
+    set(toml11 ${HOOKLINE_TOML11_INCLUDE}/toml.hpp)
+  else()
+    list(APPEND compiled libtoml11-dev)
+  endif()
+  install(CODE "
+    set(PREFIX \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+    set(LIBRARIES \"${libraries}\")
+    set(LICENCES \"${licences}\")
+    set(COMPILED \"${compiled}\")
+    set(TOML11 \"${toml11}\")
+    include(\"${PROJECT_SOURCE_DIR}/cmake/finish_package.cmake\")" COMPONENT ${component})
 endfunction()

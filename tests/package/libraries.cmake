@@ -18,7 +18,7 @@ macro(finish)
   file(CREATE_LINK ${name} ${prefix}/lib/libz.so.1 SYMBOLIC)
   execute_process(
     COMMAND ${CMAKE_COMMAND} -D PREFIX=${prefix} -D LIBRARIES=lib -D LICENCES=licences ${ARGN}
-      -P ${SOURCE}/cmake/finish_libraries.cmake
+      -P ${SOURCE}/cmake/finish_package.cmake
     RESULT_VARIABLE result OUTPUT_VARIABLE printed ERROR_VARIABLE printed)
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "exit code ${result}:\n${printed}")

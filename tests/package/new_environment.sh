@@ -36,6 +36,8 @@ printf '%s\n' "$environment"/lib/python3*/site-packages "$build_environment"/lib
 pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --no-cache-dir "${packages[1]}"
 python3 "$tests/python/charlm_test.py" "$PWD/new/bin/hookline" "$tests/../examples/charlm"
 
+test -f new/share/doc/hookline-torch/licences/libspdlog-dev
+test -f new/share/doc/hookline-torch/licences/toml11
 [[ ! -e new/lib/libhookline_cuda.so || -z $(python3 -c 'from hookline_torch import _C; print(_C.cuda_problem())') ]]
 
 # The C++ library, and the programs that load torch. CMake finds the package by PATH alone, too.

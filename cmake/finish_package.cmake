@@ -1,15 +1,18 @@
-# Runs when a package that contains shared libraries is installed, after they are. Each library stays once, by the name
-# that programs look for: a wheel has no symbolic links, and would contain a library for each of its names. The licence
-# texts of what the package contains come with it.
+# Runs when a package that contains other people's code is installed, after its programs are. The licence texts of that
+# code come with it. Each shared library stays once, by the name that programs look for: a wheel has no symbolic links,
+# and would contain a library for each of its names.
 #   PREFIX     where the package is installed, with DESTDIR
-#   LIBRARIES  the libraries' folder, relative to PREFIX
+#   LIBRARIES  the libraries' folder, relative to PREFIX; empty if the package contains none
 #   LICENCES   where the licence texts go, relative to PREFIX
 #   COMPILED   Debian's packages of what is compiled into the programs
 #   TOML11     the header of toml11, which contains its licence; empty if it is among COMPILED
 find_program(DPKG_QUERY dpkg-query)
 set(packages ${COMPILED})
 set(unknown)
-file(GLOB libraries ${PREFIX}/${LIBRARIES}/*)
+set(libraries)
+if(LIBRARIES)
+  file(GLOB libraries ${PREFIX}/${LIBRARIES}/*)
+endif()
 foreach(library IN LISTS libraries)
   if(IS_SYMLINK ${library})
     continue()

@@ -60,6 +60,17 @@ std::string where_stuck(const Failure& failure) {
          "they wait for a rank of another host";
 }
 
+/// What to do if the dynamic loader, whose message is in `lines`, has not found libtorch; empty if it has.
+std::string libtorch_advice(const std::deque<std::string>& lines) {
+  for (const std::string& line : lines)
+    for (const char* library : {"libtorch", "libc10"})
+      if (line.find(std::string("error while loading shared libraries: ") + library) != std::string::npos)
+        return "\n  the program does not find its torch: for hookline's own programs, let HOOKLINE_TORCH "
+               "name it; for yours, build it again, or add the folder of torch's libraries to "
+               "LD_LIBRARY_PATH";
+  return {};
+}
+
 }  // namespace
 
 std::string failure_report(const Failure& failure) {
@@ -101,6 +112,7 @@ std::string failure_details(const Failure& failure) {
     text += "\n  the end of its standard error:";
     for (const std::string& line : failure.last_error_lines) add_indented(text, printable(line));
   }
+  text += libtorch_advice(failure.last_error_lines);
   return text + "\n  its logs on " + printable(failure.host) + ": " +
          printable((failure.log_folder / "").string());
 }

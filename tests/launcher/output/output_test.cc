@@ -192,6 +192,23 @@ TEST(FailureReport, NamesTheRankItsExitItsLastOutputAndItsLogs) {
             "  its logs on node7: /runs/latest/1/");
 }
 
+TEST(FailureReport, SaysWhatToDoIfLibtorchIsNotFound) {
+  const std::string loader =
+      "./train: error while loading shared libraries: libtorch_cpu.so: cannot open shared object file: No "
+      "such file or directory";
+  const Failure failure{{0, Exited{127}}, "node7", "/runs/latest/0", {loader}, {}, {}, {}, {}, {}};
+  EXPECT_EQ(
+      failure_report(failure),
+      "rank 0 exited with code 127\n"
+      "  the end of its standard error:\n"
+      "    " +
+          loader +
+          "\n"
+          "  the program does not find its torch: for hookline's own programs, let HOOKLINE_TORCH name it; "
+          "for yours, build it again, or add the folder of torch's libraries to LD_LIBRARY_PATH\n"
+          "  its logs on node7: /runs/latest/0/");
+}
+
 TEST(FailureReport, LosesOnlyItsMiddleOnTheWayToOtherNodes) {
   const std::string just_short_enough(64 << 10, 'a');
   EXPECT_EQ(shortened_report(just_short_enough), just_short_enough);

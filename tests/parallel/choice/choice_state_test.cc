@@ -135,7 +135,8 @@ TEST(HookChoice, ReportsTheMeasurementsBehindIt) {
     EXPECT_GT(report.settings[1].measured, 0);
     EXPECT_EQ(report.settings[2].measured, 0) << "fp16 was never in use";
     EXPECT_GT(report.settings[1].predicted, 0);
-    EXPECT_GT(report.settings[2].predicted, report.settings[1].predicted);
+    // free's measurement has corrected this prediction, so it may be below free's own.
+    EXPECT_GT(report.settings[2].predicted, report.settings[1].measured) << "or fp16 would be tried";
     ASSERT_TRUE(report.measured);
     EXPECT_EQ(report.measured->settings.size(), 2U);
     const nlohmann::ordered_json json = to_json(report);

@@ -1,4 +1,4 @@
-"""What the launcher learns from Python ranks that call hookline.step(). usage: reports_test.py HOOKLINE"""
+"""What the launcher learns from Python ranks that call hookline.step(), and how they end. usage: reports_test.py HOOKLINE"""
 
 import os
 import subprocess
@@ -88,6 +88,27 @@ class Reports(unittest.TestCase):
             ],
             done.stderr,
         )
+
+
+class Exit(unittest.TestCase):
+    def test_waits_until_gloos_threads_have_finished(self):
+        # Python would not wait for this thread, which works without the GIL.
+        script = textwrap.dedent("""
+            import hashlib, hookline_torch, threading
+
+            def work():
+                with open("/proc/thread-self/comm", "w") as name:
+                    name.write("pt_gloo_runloop")
+                begun.set()
+                hashlib.pbkdf2_hmac("sha256", b"", b"", 400_000)
+                print("finished", flush=True)
+
+            begun = threading.Event()
+            threading.Thread(target=work, daemon=True).start()
+            begun.wait()
+        """)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "finished\n"), done.stderr)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Import ``hookline`` and use its names; this package is where they come from.
 """
 
+import atexit
 import os
 import sys
 
@@ -27,9 +28,12 @@ finally:
     sys.setdlopenflags(_flags)
 
 from hookline_torch._ddp import Hook  # noqa: E402
+from hookline_torch._exit import finish_gloo  # noqa: E402
 from hookline_torch._fsdp import ShardedHook  # noqa: E402
 from hookline_torch._rank import log, step  # noqa: E402
 from hookline_torch._register import apply, hooks, register  # noqa: E402
 
 __all__ = ["Error", "Hook", "ShardedHook", "apply", "hooks", "log", "register", "step"]
 __version__ = _build.VERSION
+
+atexit.register(finish_gloo)

@@ -119,6 +119,10 @@ PYBIND11_MODULE(_C, module) {
     return result;
   });
   module.def("load_plugin", [](const std::string& file) { load_plugin(file, Registry::instance()); });
+  module.def("hook_name", [](const std::string& name) {
+    const HookRow* const row = Registry::instance().catalog().find_hook(name);
+    return row ? row->name : name;
+  });
   module.def("cuda_problem", [] {
     const py::gil_scoped_release unlocked;
     return cuda_library().problem;

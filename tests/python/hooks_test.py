@@ -229,10 +229,11 @@ class Hooks(on_ranks.TestCase):
         on_gpu = mock.Mock(requires_grad=True, device=torch.device("cuda", 0))
         model = mock.Mock(spec=["_comm_hooks", "_module_parameters"], _comm_hooks=[], _module_parameters=[on_gpu])
         with mock.patch("hookline_torch._C.cuda_problem", lambda: "it is gone"):
-            self.expect_error(
-                "on a GPU, the hook 'power_sgd' needs hookline's CUDA module: it is gone",
-                lambda: _ddp.register_with_ddp(model, "power_sgd", "no", False, {}),
-            )
+            for name in ("power_sgd", "powerSGD"):
+                self.expect_error(
+                    f"on a GPU, the hook '{name}' needs hookline's CUDA module: it is gone",
+                    lambda name=name: _ddp.register_with_ddp(model, name, "no", False, {}),
+                )
 
     def test_no_hook_is_refused(self):
         self.expect_error(

@@ -127,7 +127,7 @@ def register_with_ddp(
         raise _C.Error("the model has a communication hook already: a second can't be registered")
     parameters = [each for each in model._module_parameters if each.requires_grad]
     device = parameters[0].device
-    if device.type == "cuda" and hook.lower() in ("power_sgd", "batched_power_sgd"):
+    if device.type == "cuda" and _C.hook_name(hook) in ("power_sgd", "batched_power_sgd"):
         if problem := _C.cuda_problem():
             raise _C.Error(f"on a GPU, the hook '{hook}' needs hookline's CUDA module: {problem}")
     group = model.process_group

@@ -8,7 +8,8 @@ namespace hookline {
 namespace {
 
 CudaLibrary load() {
-  // Load libtorch_cuda first: from here, the search uses the program's run path, which leads to its libtorch.
+  // Load libtorch_cuda first: from here, the search uses the run path of the program, or of Python's
+  // extension, which leads to its libtorch.
   void* library = ::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   if (library) library = ::dlopen(kCudaModuleFile, RTLD_NOW | RTLD_GLOBAL);
   if (!library)

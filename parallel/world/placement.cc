@@ -1,5 +1,7 @@
 #include "parallel/world/placement.h"
 
+#include <dlfcn.h>
+
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -38,7 +40,13 @@ const CudaLibrary& loaded_before_main() {
   return loaded;
 }
 
-[[maybe_unused]] const CudaLibrary& kLoadedBeforeMain = loaded_before_main();
+/// True in Python's extension: it is loaded when Python runs already, and loads the module if it needs it.
+bool is_in_python() {
+  auto* const is_initialized = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, "Py_IsInitialized"));
+  return is_initialized && is_initialized();
+}
+
+[[maybe_unused]] const bool kIsLoadedBeforeMain = !is_in_python() && loaded_before_main().module;
 
 /// Why this process can't use CUDA; empty if it can.
 std::string obstacle(int gpus) {

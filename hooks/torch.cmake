@@ -26,7 +26,7 @@ target_compile_definitions(hookline_plugin INTERFACE HOOKLINE_VERSION="${PROJECT
 target_include_directories(hookline_plugin INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/hookline>)
 target_link_libraries(hookline_plugin INTERFACE hookline::torch_cpu)
-install(TARGETS hookline_plugin EXPORT hookline-targets)
+install(TARGETS hookline_plugin EXPORT hookline-targets COMPONENT torch)
 
 hookline_use_torch_pch(hookline_hooks)
 

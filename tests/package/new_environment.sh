@@ -38,7 +38,9 @@ python3 "$tests/python/charlm_test.py" "$PWD/new/bin/hookline" "$tests/../exampl
 
 test -f new/share/doc/hookline-torch/licences/libspdlog-dev
 test -f new/share/doc/hookline-torch/licences/toml11
-[[ ! -e new/lib/libhookline_cuda.so || -z $(python3 -c 'from hookline_torch import _C; print(_C.cuda_problem())') ]]
+if [[ -e new/lib/libhookline_cuda.so ]]; then
+  python3 -c 'from hookline_torch import _C; assert not _C.cuda_problem(), _C.cuda_problem()'
+fi
 
 # The C++ library, and the programs that load torch. CMake finds the package by PATH alone, too.
 [[ $(hookline --cmake-dir) == "$PWD/new/lib/cmake/hookline" ]]

@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import os
+import pathlib
 import pickle
 import threading
 import time
@@ -17,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hookline
 import on_ranks
-from hookline_torch import _ddp
+from hookline_torch import _ddp, _exit
 
 PLUGIN_FOLDER = os.environ["PLUGIN_FOLDER"]
 BUILT_IN = hookline.hooks()  # before tests load plug-ins
@@ -231,9 +232,13 @@ class Hooks(on_ranks.TestCase):
         with mock.patch("hookline_torch._C.cuda_problem", lambda: "it is gone"):
             for name in ("power_sgd", "powerSGD"):
                 self.expect_error(
-                    f"on a GPU, the hook '{name}' needs hookline's CUDA module: it is gone",
+                    f"the hook '{name}' can't run on a GPU: it is gone",
                     lambda name=name: _ddp.register_with_ddp(model, name, "no", False, {}),
                 )
+
+    def test_gloos_threads_are_known_by_their_name(self):
+        names = [(task / "comm").read_bytes().rstrip() for task in pathlib.Path("/proc/self/task").iterdir()]
+        self.assertIn(_exit._NAME, names)
 
     def test_no_hook_is_refused(self):
         self.expect_error(

@@ -127,9 +127,10 @@ def register_with_ddp(
         raise _C.Error("the model has a communication hook already: a second can't be registered")
     parameters = [each for each in model._module_parameters if each.requires_grad]
     device = parameters[0].device
-    if device.type == "cuda" and _C.hook_name(hook) in ("power_sgd", "batched_power_sgd"):
-        if problem := _C.cuda_problem():
-            raise _C.Error(f"on a GPU, the hook '{hook}' needs hookline's CUDA module: {problem}")
+    if device.type == "cuda":
+        problem = _C.cuda_problem()  # loads the module, which hooks of plug-ins may use, too
+        if problem and _C.hook_name(hook) in ("power_sgd", "batched_power_sgd"):
+            raise _C.Error(f"the hook '{hook}' can't run on a GPU: {problem}")
     group = model.process_group
     backend = group._get_backend(device)
 

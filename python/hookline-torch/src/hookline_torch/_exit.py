@@ -3,16 +3,18 @@
 import pathlib
 import time
 
-_NAME = "pt_gloo_runloop"  # as torch names these threads
-_CALM = 3  # samples: a thread that waits for the GIL seems to sleep, too, but gets it between two samples
+_NAME = b"pt_gloo_runloop"  # as torch names these threads
+# Samples, 1 ms apart. A thread that waits for the GIL seems to sleep, too. It gets the GIL between two samples, unless
+# another thread of Python's gets it each time.
+_CALM = 10
 
 
 def _works(task: pathlib.Path) -> bool:
     """Says whether ``task``, a thread's folder in /proc, is a Gloo thread that does not wait for work or for a peer."""
     try:
-        if (task / "comm").read_text().strip() != _NAME:
+        if (task / "comm").read_bytes().rstrip() != _NAME:
             return False
-        return (task / "stat").read_text().rpartition(")")[2].split()[0] != "S"
+        return (task / "stat").read_bytes().rpartition(b")")[2].split()[0] != b"S"
     except OSError:  # it has ended
         return False
 

@@ -68,11 +68,12 @@ int print_cmake_folder() {
   const std::filesystem::path folder = cmake_folder();
   std::error_code error;
   if (!std::filesystem::exists(folder / "hooklineConfig.cmake", error)) {
-    log::error("'" + folder.string() +
-               "' has no hooklineConfig.cmake: this is the launcher alone, or a build that is not installed\n"
-               "  install hookline's C++ library for your torch: the Python package hookline-torch beside "
-               "this one, the "
-               "Debian package, the .tar.gz, or a checkout with cmake --install");
+    log::error(
+        "'" + folder.string() +
+        "' has no hooklineConfig.cmake: this is the launcher alone, or a build that is not installed\n"
+        "  install hookline's C++ library for your torch: the Python package hookline-torch in the same "
+        "environment if hookline came by pip, else the Debian package, the .tar.gz, or a checkout with "
+        "cmake --install");
     return kFailure;
   }
   std::cout << folder.string() << "\n" << std::flush;

@@ -34,14 +34,15 @@ TEST(Usage, PrintsTheVersion) {
 TEST(Usage, SaysThatABuildTreeHasNoCmakePackage) {
   const std::filesystem::path folder =
       (std::filesystem::path(HOOKLINE_BINARY).parent_path().parent_path() / "lib/cmake/hookline");
-  expect_error({"--cmake-dir"},
-               "hookline: error: '" + folder.string() +
-                   "' has no hooklineConfig.cmake: this is the launcher alone, or a build that is not "
-                   "installed\n"
-                   "  install hookline's C++ library for your torch: the Python package hookline-torch "
-                   "beside this one, "
-                   "the Debian package, the .tar.gz, or a checkout with cmake --install\n",
-               1);
+  expect_error(
+      {"--cmake-dir"},
+      "hookline: error: '" + folder.string() +
+          "' has no hooklineConfig.cmake: this is the launcher alone, or a build that is not "
+          "installed\n"
+          "  install hookline's C++ library for your torch: the Python package hookline-torch in the "
+          "same environment if hookline came by pip, else the Debian package, the .tar.gz, or a "
+          "checkout with cmake --install\n",
+      1);
 }
 
 TEST(Usage, PrintsHelpAtEachLevelWithAnExample) {

@@ -24,7 +24,7 @@ def finish_gloo(limit: float = 5.0) -> None:
 
     A collective wakes its caller before the Gloo thread has released the collective's tensors. For a tensor that
     Python has seen, that takes the GIL; once Python ends, taking it ends the process by SIGABRT ("terminate called
-    without an active exception"). ``destroy_process_group`` does not prevent that while a model refers to the group.
+    without an active exception"). Neither ``destroy_process_group`` nor deleting the model prevents that.
     """
     end = time.monotonic() + limit
     calm = 0
